@@ -1,0 +1,306 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+)
+
+const (
+	// Version of the protocol. A runner with another version is refused.
+	Version = 1
+	// MaxPayload is the largest payload of one frame, in bytes.
+	MaxPayload = 64 << 10
+	// InitialCredit is what may be sent on a new stream before the first grant, in bytes.
+	InitialCredit = 256 << 10
+	// HelloTimeout is how long a runner waits for the first message.
+	HelloTimeout = 10 * time.Second
+	// MaxCode is the largest source text of one run, in bytes.
+	MaxCode = 16 << 20
+	// MaxBundle bounds the sum of the parts of one display, in bytes.
+	MaxBundle = 32 << 20
+	// MaxInline is the largest part of a display that travels inside its control message, in bytes.
+	MaxInline = 4 << 10
+)
+
+// Streams with a fixed meaning.
+const (
+	StreamControl uint32 = 0
+	StreamStdout  uint32 = 1
+	StreamStderr  uint32 = 2
+)
+
+// RunID names one run within an instance: 1 to 64 characters of [A-Za-z0-9_-].
+// brig chooses it and never uses one twice.
+type RunID string
+
+// Hello opens the conversation and carries what differs between sessions, so
+// that nothing of it has to stand in the environment of the instance.
+type Hello struct {
+	Version   int    `json:"version"`
+	Session   string `json:"session"`
+	Workspace string `json:"workspace"` // absolute path inside the instance
+	Scratch   string `json:"scratch"`   // absolute path inside the instance, writable, gone with it
+	Timezone  string `json:"timezone,omitempty"`
+	Locale    string `json:"locale,omitempty"`
+	Bounds    Bounds `json:"bounds"`
+}
+
+// Bounds are the output bounds of one run, in bytes.
+type Bounds struct {
+	Kept    int64 `json:"kept"`    // per stream: half as head, half as tail
+	Logged  int64 `json:"logged"`  // of the full log in the workspace
+	Display int64 `json:"display"` // of all displays of one run together
+}
+
+// Ready is the runner's answer to Hello: what it is and what it saw from inside.
+type Ready struct {
+	Version        int      `json:"version"`
+	Runner         string   `json:"runner"` // SHA-256 of the runner's source, hex
+	Python         string   `json:"python"` // such as 3.11.7
+	Implementation string   `json:"implementation"`
+	Executable     string   `json:"executable"`
+	Packages       []string `json:"packages,omitempty"` // of the data stack, importable, not imported
+	Observed       Observed `json:"observed"`
+}
+
+// Observed is what the runner read back about its own confinement before any
+// user code ran. Values are copied from the kernel's own text.
+type Observed struct {
+	PID        int               `json:"pid"`
+	UID        int               `json:"uid"`
+	GID        int               `json:"gid"`
+	Dumpable   int               `json:"dumpable"` // of the supervisor; 0 is wanted, -1 unknown
+	Status     map[string]string `json:"status"`   // fields of /proc/self/status: CapInh CapPrm CapEff CapBnd CapAmb NoNewPrivs Seccomp Seccomp_filters
+	UIDMap     string            `json:"uid_map,omitempty"`
+	Mounts     []Mount           `json:"mounts,omitempty"` // of /, workspace, scratch, /tmp, /dev/shm
+	Interfaces []string          `json:"interfaces"`       // network interfaces, sorted
+	Rlimits    map[string]Rlimit `json:"rlimits"`          // by lower-case name without RLIMIT_
+	Cgroup     map[string]string `json:"cgroup,omitempty"` // file name → trimmed content, v1 or v2
+	Kernel     string            `json:"kernel,omitempty"` // /proc/version
+	AppArmor   string            `json:"apparmor,omitempty"`
+	// Attempts maps an operation really attempted to "ok" or the errno's name, or
+	// "unavailable" where this Python cannot try it: write_root, write_workspace,
+	// write_scratch, exec_workspace, unshare_user, socket_inet, socket_unix,
+	// socket_netlink, socket_vsock, io_uring_setup, ptrace_traceme, keyctl, mount,
+	// kill_parent (signal 0), chmod_root.
+	Attempts map[string]string `json:"attempts"`
+}
+
+// Mount is one line of mountinfo, shortened.
+type Mount struct {
+	Path    string `json:"path"`
+	FSType  string `json:"fstype"`
+	Options string `json:"options"` // mount options and super options, comma separated
+}
+
+// Rlimit is a soft and a hard limit; -1 means unlimited.
+type Rlimit struct {
+	Soft int64 `json:"soft"`
+	Hard int64 `json:"hard"`
+}
+
+// Run asks for one execution of source text.
+type Run struct {
+	ID       RunID    `json:"id"`
+	Source   []byte   `json:"-"`                  // at most MaxCode; sent on a stream, raw: encoding is the interpreter's business
+	Filename string   `json:"filename,omitempty"` // what tracebacks show; empty means <cell N>
+	Argv     []string `json:"argv,omitempty"`     // sys.argv[1:]
+	// Once makes the run a whole program: after the last line the interpreter
+	// ends as Python ends (threads joined, atexit called, files flushed) and the
+	// exit status is the process's own. The instance then takes no further run.
+	Once bool `json:"once,omitempty"`
+}
+
+// Outcome says how a run ended, as far as the runner knows.
+type Outcome string
+
+const (
+	OutcomeOK          Outcome = "ok"
+	OutcomeException   Outcome = "exception"   // an uncaught exception, in Exit.Exception
+	OutcomeExit        Outcome = "exit"        // the program chose Exit.Status
+	OutcomeSignal      Outcome = "signal"      // the interpreter died of Exit.Signal
+	OutcomeInterrupted Outcome = "interrupted" // KeyboardInterrupt after a soft interrupt
+)
+
+// State says what became of the interpreter's variables.
+type State string
+
+const (
+	StateKept  State = "kept"
+	StateLost  State = "lost"  // the interpreter was replaced by a fresh one
+	StateEnded State = "ended" // Run.Once: there is no interpreter any more
+)
+
+// Exit is the runner's account of a finished run.
+type Exit struct {
+	Run       RunID         `json:"run"`
+	Outcome   Outcome       `json:"outcome"`
+	Status    int           `json:"status"` // exit status for OutcomeExit, 0 to 255
+	Signal    int           `json:"signal,omitempty"`
+	Exception *Exception    `json:"exception,omitempty"`
+	Stdout    Count         `json:"stdout"`
+	Stderr    Count         `json:"stderr"`
+	Log       *Log          `json:"log,omitempty"` // present when output was dropped
+	Displays  int           `json:"displays"`
+	Elapsed   time.Duration `json:"elapsed_ns"`
+	OOMKills  int           `json:"oom_kills"` // of this run, from the cgroup's own counter
+	// MemoryHeld is a limit the run met without being killed: "MemoryError" was raised.
+	MemoryHeld bool  `json:"memory_error,omitempty"`
+	Hard       bool  `json:"hard,omitempty"` // the supervisor killed it: a hard interrupt
+	Swept      int   `json:"swept,omitempty"`
+	State      State `json:"state"`
+}
+
+// Count is the exact account of one output stream, in bytes. Total = Kept + Dropped.
+type Count struct {
+	Total   int64 `json:"total"`
+	Kept    int64 `json:"kept"`
+	Dropped int64 `json:"dropped"`
+}
+
+// Log names the workspace file with the full output of a run.
+type Log struct {
+	Path    string `json:"path"` // relative to the workspace
+	Bytes   int64  `json:"bytes"`
+	Dropped int64  `json:"dropped"`
+}
+
+// Exception is an uncaught exception. Every string is bounded; Truncated says that one was cut.
+type Exception struct {
+	Name      string  `json:"name"`
+	Message   string  `json:"message"`
+	Frames    []Frame `json:"frames,omitempty"` // outermost first, the runner's own frames left out
+	Traceback string  `json:"traceback"`        // as Python prints it, without the runner's own frames
+	Truncated bool    `json:"truncated,omitempty"`
+}
+
+// Frame is one line of a traceback.
+type Frame struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Name string `json:"name"`
+	Text string `json:"text,omitempty"`
+}
+
+// Op names what a Control asks for.
+type Op string
+
+const (
+	OpPing       Op = "ping"
+	OpVariables  Op = "variables"  // needs the interpreter; body VariablesBody
+	OpReset      Op = "reset"      // needs the interpreter; fresh namespace, same process
+	OpCheckpoint Op = "checkpoint" // needs the interpreter; out: opaque bytes, body CheckpointBody
+	OpRestore    Op = "restore"    // needs the interpreter; in: bytes of OpCheckpoint
+	OpPut        Op = "put"        // in: file content; args Path, Mode
+	OpGet        Op = "get"        // out: file content; args Path
+	OpList       Op = "list"       // args Path; body ListBody
+	OpRemove     Op = "remove"     // args Path
+	OpUsage      Op = "usage"      // body UsageBody
+	OpInterrupt  Op = "interrupt"  // args Run, Level, Sweep; error code "not-running"
+)
+
+// Level is how firmly a run is interrupted.
+type Level string
+
+const (
+	Soft Level = "soft" // KeyboardInterrupt in the main thread
+	Hard Level = "hard" // SIGKILL to the interpreter and everything it started; variables are lost
+)
+
+// Control is one question beside or between runs.
+type Control struct {
+	Op   Op          `json:"op"`
+	Args ControlArgs `json:"args"`
+}
+
+// ControlArgs are the arguments of all ops; each op documents which it reads.
+type ControlArgs struct {
+	Path  string `json:"path,omitempty"` // relative to the workspace, slash separated
+	Mode  uint32 `json:"mode,omitempty"` // permission bits, 0 means 0600
+	Run   RunID  `json:"run,omitempty"`
+	Level Level  `json:"level,omitempty"`
+	Sweep bool   `json:"sweep,omitempty"` // also kill every process started since that run began
+	Limit int    `json:"limit,omitempty"` // entries, 0 means 200
+}
+
+// Reply is the runner's answer to a Control.
+type Reply struct {
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// VariablesBody answers OpVariables.
+type VariablesBody struct {
+	Variables []Variable `json:"variables"`
+	Omitted   int        `json:"omitted"`
+}
+
+// Variable describes one name of the user's namespace; user code's own methods are never called for it.
+type Variable struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Shape string `json:"shape,omitempty"` // such as "(3, 4)" for arrays and frames, "5" for sized builtins
+	Bytes int64  `json:"bytes,omitempty"` // shallow size, or nbytes
+	Repr  string `json:"repr,omitempty"`  // builtin scalars and strings only, at most 80 characters
+}
+
+// ListBody answers OpList, sorted by path.
+type ListBody struct {
+	Entries []Entry `json:"entries"`
+	Omitted int     `json:"omitted"`
+}
+
+// Entry is one file of the workspace. Special files are listed with Kind "other".
+type Entry struct {
+	Path    string `json:"path"`
+	Kind    string `json:"kind"` // file, dir, link, other
+	Size    int64  `json:"size"`
+	ModUnix int64  `json:"mtime_ns"`
+}
+
+// CheckpointBody answers OpCheckpoint.
+type CheckpointBody struct {
+	Saved   []string          `json:"saved"`
+	Skipped map[string]string `json:"skipped"` // name → why
+}
+
+// UsageBody answers OpUsage for the whole instance.
+type UsageBody struct {
+	Processes int   `json:"processes"`
+	RSS       int64 `json:"rss_bytes"`
+	CPU       int64 `json:"cpu_ns"`
+	OOMKills  int   `json:"oom_kills"`
+}
+
+// EventKind tells the kinds of Event apart.
+type EventKind uint8
+
+const (
+	EventStdout  EventKind = iota + 1 // Data
+	EventStderr                       // Data
+	EventGap                          // Stream, Dropped, Slow
+	EventDisplay                      // Display
+)
+
+// Event is one thing that happened during a run, in the order of the runner.
+type Event struct {
+	Kind    EventKind
+	Run     RunID
+	Data    []byte // raw bytes; valid only during the call of emit
+	Late    bool   // it arrived after the run it belongs to had ended
+	Stream  uint32 // EventGap: StreamStdout or StreamStderr
+	Dropped int64  // EventGap: bytes that are missing here
+	Slow    bool   // EventGap: dropped by brig, because emit was too slow; otherwise by the output bound
+	Display *Display
+}
+
+// Display is a MIME bundle: the same thing in several representations.
+type Display struct {
+	Role string // "result" (the value of the last expression), "display", "figure"
+	Data []Part
+}
+
+// Part is one representation. Text kinds are UTF-8.
+type Part struct {
+	MIME string
+	Data []byte
+}
