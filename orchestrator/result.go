@@ -1,0 +1,44 @@
+package orchestrator
+
+import (
+	"time"
+
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/wire"
+)
+
+// RunRequest asks a session for one execution.
+type RunRequest struct {
+	Source   []byte // at most wire.MaxCode, handed to the interpreter as it is
+	Filename string // what tracebacks show; empty means <cell N>
+	Argv     []string
+	// Once makes the run a whole program; the interpreter ends with it and the
+	// next run of the session starts in a fresh instance.
+	Once bool
+	// Timeout is the wall clock of the run; zero means the configured one.
+	Timeout time.Duration
+}
+
+// Result is how a run ended. Every accepted run has one, with a Cause.
+type Result struct {
+	Run       wire.RunID      `json:"run"`
+	Cause     sandbox.Cause   `json:"cause"`
+	Detail    string          `json:"detail,omitempty"` // sentences for people, lower case, joined by "; "
+	Status    int             `json:"status"`           // the program's own, for Cause exit
+	Signal    int             `json:"signal,omitempty"` // for Cause killed and memory
+	Exception *wire.Exception `json:"exception,omitempty"`
+	// Stdout and Stderr count what brig itself saw pass: Kept went to emit,
+	// Dropped is what a gap stood for.
+	Stdout   wire.Count    `json:"stdout"`
+	Stderr   wire.Count    `json:"stderr"`
+	Log      *wire.Log     `json:"log,omitempty"`
+	Displays int           `json:"displays"`
+	Elapsed  time.Duration `json:"elapsed_ns"` // by brig's clock, from the hand-over to the instance
+	Queued   time.Duration `json:"queued_ns"`  // waiting for earlier runs of the session
+	// State says what became of the variables: lost also when this run had to
+	// start in a fresh instance because the earlier one was gone.
+	State wire.State `json:"state"`
+	// RunnerReported says that the cause rests on the runner's own word.
+	RunnerReported bool  `json:"runner_reported"`
+	Stamp          Stamp `json:"stamp"`
+}

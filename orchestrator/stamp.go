@@ -1,0 +1,73 @@
+package orchestrator
+
+import (
+	"strings"
+
+	"brig/orchestrator/sandbox"
+)
+
+// Stamp says on every result what really ran the code.
+type Stamp struct {
+	Backend       sandbox.Kind `json:"backend"`
+	Configured    sandbox.Kind `json:"configured"`
+	Degraded      bool         `json:"degraded"`
+	Reasons       []string     `json:"reasons,omitempty"`  // why degraded: "docker engine not reachable at …"
+	Weakened      []string     `json:"weakened,omitempty"` // one sentence per promised layer that is not enforced
+	Uncontained   bool         `json:"uncontained"`        // the code ran with nothing between it and the user's files
+	PostureDigest string       `json:"posture"`
+	Identity      string       `json:"identity"` // image digest, or interpreter path and version
+	Guard         string       `json:"guard"`    // verdict of the source check; "none" where none ran
+	Session       string       `json:"session"`
+}
+
+// guardNone is the verdict of a run whose source nobody checked.
+const guardNone = "none"
+
+func stamp(r Resolution, p sandbox.Posture, session string) Stamp {
+	s := Stamp{
+		Backend: p.Backend, Configured: r.Configured, Degraded: r.Degraded,
+		Weakened: p.Warnings(), Uncontained: uncontained(r, p.Layers),
+		PostureDigest: p.Digest(), Identity: p.Identity, Guard: guardNone, Session: session,
+	}
+	if r.Degraded {
+		for _, refusal := range r.Refusals {
+			s.Reasons = append(s.Reasons, refusal.Reason)
+		}
+	}
+	return s
+}
+
+// Line is the stamp in one line: "brig: docker · contained · python 3.13.5 · posture 1a2b3c4d".
+func (s Stamp) Line() string {
+	parts := []string{string(s.Backend)}
+	if s.Degraded {
+		parts = append(parts, "degraded: "+strings.Join(s.Reasons, ", "))
+	}
+	switch {
+	case s.Uncontained:
+		parts = append(parts, "not contained")
+	case len(s.Weakened) > 0:
+		parts = append(parts, "weakened")
+	default:
+		parts = append(parts, "contained")
+	}
+	if s.Identity != "" {
+		parts = append(parts, shortIdentity(s.Identity))
+	}
+	if digest := s.PostureDigest; digest != "" {
+		parts = append(parts, "posture "+digest[:min(8, len(digest))])
+	}
+	return "brig: " + strings.Join(parts, " · ")
+}
+
+// shortIdentity cuts every SHA-256 in an identity to its first twelve digits.
+func shortIdentity(identity string) string {
+	words := strings.Fields(identity)
+	for i, word := range words {
+		before, digest, found := strings.Cut(word, "sha256:")
+		if found && len(digest) > 12 {
+			words[i] = before + "sha256:" + digest[:12]
+		}
+	}
+	return strings.Join(words, " ")
+}
