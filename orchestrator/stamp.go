@@ -26,13 +26,11 @@ const guardNone = "none"
 func stamp(r Resolution, p sandbox.Posture, session string) Stamp {
 	s := Stamp{
 		Backend: p.Backend, Configured: r.Configured, Degraded: r.Degraded,
-		Weakened: p.Warnings(), Uncontained: uncontained(r, p.Layers),
+		Weakened: p.Warnings(), Uncontained: exposed(r, p),
 		PostureDigest: p.Digest(), Identity: p.Identity, Guard: guardNone, Session: session,
 	}
 	if r.Degraded {
-		for _, refusal := range r.Refusals {
-			s.Reasons = append(s.Reasons, refusal.Reason)
-		}
+		s.Reasons = degradedBy(r)
 	}
 	return s
 }
@@ -44,6 +42,8 @@ func (s Stamp) Line() string {
 		parts = append(parts, "degraded: "+strings.Join(s.Reasons, ", "))
 	}
 	switch {
+	case s.PostureDigest == "":
+		parts = append(parts, "containment unknown")
 	case s.Uncontained:
 		parts = append(parts, "not contained")
 	case len(s.Weakened) > 0:

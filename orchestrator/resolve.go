@@ -1,0 +1,236 @@
+package orchestrator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"brig/orchestrator/sandbox"
+)
+
+// Codes of the refusals that the resolution itself makes; backends have their own.
+const (
+	CodeUnknown        = "backend-unknown"
+	CodeMissing        = "backend-missing"
+	CodeDevelopment    = "development-only"
+	CodeCouldNotTell   = "could-not-tell"
+	CodeIncomplete     = "host-sandbox-incomplete"
+	CodeUnverified     = "host-sandbox-unverified"
+	CodeUnacknowledged = "uncontained-unacknowledged"
+)
+
+// acceptCommand is what a person types to acknowledge that nothing contains the code here.
+const acceptCommand = "brig run --accept-uncontained"
+
+// inputs are everything that a resolution depends on.
+type inputs struct {
+	Configured sandbox.Kind
+	Requested  sandbox.Kind // empty: the configured one, with its step-down
+	Fallback   sandbox.Kind // empty: none
+	Mode       sandbox.Mode // of the host sandbox
+	// Probes holds the wanted backend and, where that one failed, the one to step
+	// down to. A kind that this build lacks is not in it.
+	Probes       map[sandbox.Kind]probe
+	Development  bool
+	Acknowledged bool // a person accepted on this machine that nothing contains the code
+	// Verdicts are those of this boot's self-test. A layer without one is judged
+	// by forecast and posture alone.
+	Verdicts map[sandbox.LayerID]Verdict
+}
+
+// probe is what is known about one backend now.
+type probe struct {
+	Facts    sandbox.Facts
+	Err      error             // *sandbox.Unavailable, or anything else: could not tell
+	Layers   []sandbox.Layer   // forecast; empty: could not tell
+	Promised []sandbox.LayerID // of those layers
+}
+
+// resolve decides which backend runs the code. It is the table of docs: every
+// row is a test.
+func resolve(in inputs) Resolution {
+	r := Resolution{Configured: in.Configured, Requested: in.Requested}
+	for i, kind := range ladder(in) {
+		refusal := try(in, kind)
+		if refusal != nil {
+			r.Refusals = append(r.Refusals, *refusal)
+			continue
+		}
+		r.Resolved, r.Degraded = kind, i > 0
+		if kind == sandbox.Host {
+			r.Mode = effective(in.Mode)
+		}
+		r.Gaps = gaps(in.Probes[kind])
+		r.Weakened = len(r.Gaps) > 0 || r.Mode == sandbox.ModeOff
+		return r
+	}
+	var also []string
+	if in.Requested == "" && in.Configured == sandbox.Docker && len(r.Refusals) == 1 {
+		also = append(also, "execution.fallback is none")
+	}
+	r.Err = refused(r.Refusals, also...)
+	return r
+}
+
+// ladder lists the backends to try. Only docker steps down, only to the
+// configured fallback, and never when a caller asked for docker by name.
+func ladder(in inputs) []sandbox.Kind {
+	if in.Requested != "" {
+		return []sandbox.Kind{in.Requested}
+	}
+	if in.Configured == sandbox.Docker && in.Fallback == sandbox.Host {
+		return []sandbox.Kind{sandbox.Docker, sandbox.Host}
+	}
+	return []sandbox.Kind{in.Configured}
+}
+
+// try says why kind may not be used; nil: it may.
+func try(in inputs, kind sandbox.Kind) *Refusal {
+	switch kind {
+	case sandbox.Docker, sandbox.Host, sandbox.WASM:
+	case sandbox.InProcess, sandbox.Memory:
+		if !in.Development {
+			return &Refusal{
+				kind, CodeDevelopment,
+				fmt.Sprintf("the %s backend contains nothing and is for development only", kind),
+				"brig run --backend docker",
+			}
+		}
+	default:
+		return &Refusal{kind, CodeUnknown, fmt.Sprintf("there is no backend named %q", kind), "brig run --backend docker"}
+	}
+	p, present := in.Probes[kind]
+	if !present {
+		return &Refusal{kind, CodeMissing, fmt.Sprintf("this build of brig has no %s backend", kind), "brig run --backend docker"}
+	}
+	if p.Err != nil {
+		return unavailable(kind, p.Err)
+	}
+	if kind == sandbox.Host {
+		return tryHost(in, p)
+	}
+	if len(p.Layers) > 0 && uncontained(p.Layers) && !developmentOnly(kind) {
+		return unacknowledged(kind, in.Acknowledged)
+	}
+	return nil
+}
+
+func tryHost(in inputs, p probe) *Refusal {
+	switch effective(in.Mode) {
+	case sandbox.ModeOff:
+		return nil
+	case sandbox.ModeBestEffort:
+		if uncontained(p.Layers) {
+			return unacknowledged(sandbox.Host, in.Acknowledged)
+		}
+		return nil
+	case sandbox.ModeRequire:
+		if len(p.Layers) == 0 {
+			return &Refusal{
+				sandbox.Host, CodeIncomplete,
+				"host.sandbox is require, but what the host can enforce could not be found out", "brig doctor",
+			}
+		}
+		if missing := gaps(p); len(missing) > 0 {
+			return incomplete(missing)
+		}
+		return unverified(p.Promised, in.Verdicts)
+	}
+	panic("BUG: effective returned an unknown mode")
+}
+
+// effective reads an empty mode as the documented default and an unknown one as the strictest.
+func effective(mode sandbox.Mode) sandbox.Mode {
+	switch mode {
+	case sandbox.ModeOff, sandbox.ModeBestEffort, sandbox.ModeRequire:
+		return mode
+	case "":
+		return sandbox.ModeBestEffort
+	default:
+		return sandbox.ModeRequire
+	}
+}
+
+func unavailable(kind sandbox.Kind, err error) *Refusal {
+	var known *sandbox.Unavailable
+	if errors.As(err, &known) {
+		return &Refusal{kind, known.Code, known.Reason, known.Remedy}
+	}
+	return &Refusal{kind, CodeCouldNotTell, fmt.Sprintf("whether %s can be used could not be found out: %v", kind, err), "brig doctor"}
+}
+
+func unacknowledged(kind sandbox.Kind, acknowledged bool) *Refusal {
+	if acknowledged {
+		return nil
+	}
+	return &Refusal{
+		kind, CodeUnacknowledged,
+		fmt.Sprintf("the %s sandbox can restrict neither files nor system calls here, so code would run with all your rights", kind),
+		acceptCommand,
+	}
+}
+
+func incomplete(missing []sandbox.Layer) *Refusal {
+	return &Refusal{
+		sandbox.Host, CodeIncomplete,
+		"host.sandbox is require, but " + strings.Join(sentences(missing), ", "),
+		"brig doctor",
+	}
+}
+
+func unverified(promised []sandbox.LayerID, verdicts map[sandbox.LayerID]Verdict) *Refusal {
+	for _, id := range promised {
+		if verdict, seen := verdicts[id]; seen && verdict != Blocked {
+			return &Refusal{
+				sandbox.Host, CodeUnverified,
+				fmt.Sprintf("host.sandbox is require, but the self-test found %s %s", id, verdict),
+				"brig doctor",
+			}
+		}
+	}
+	return nil
+}
+
+// refused sums the refusals up in one error with the last one's code and remedy.
+func refused(met []Refusal, also ...string) *RefusedError {
+	reasons := make([]string, 0, len(met)+len(also))
+	for _, refusal := range met {
+		reasons = append(reasons, refusal.Reason)
+	}
+	last := met[len(met)-1]
+	last.Reason = strings.Join(append(reasons, also...), ", and ")
+	return &RefusedError{Refusal: last, Met: slices.Clone(met)}
+}
+
+// gaps are the promised layers of a forecast that would not be enforced.
+func gaps(p probe) []sandbox.Layer {
+	return sandbox.Posture{Layers: p.Layers, Promised: p.Promised}.Weakened()
+}
+
+// sentences words gaps as the posture does.
+func sentences(missing []sandbox.Layer) []string {
+	ids := make([]sandbox.LayerID, len(missing))
+	for i, l := range missing {
+		ids[i] = l.ID
+	}
+	return sandbox.Posture{Layers: missing, Promised: ids}.Warnings()
+}
+
+// uncontained says that layers restrict neither files nor system calls: nothing
+// that deserves the name stands between the code and the user's rights.
+func uncontained(layers []sandbox.Layer) bool {
+	p := sandbox.Posture{Layers: layers}
+	for _, id := range []sandbox.LayerID{sandbox.FSWrite, sandbox.FSRead, sandbox.SyscallFilter} {
+		switch p.Layer(id).State {
+		case sandbox.Enforced, sandbox.Partial:
+			return false
+		case sandbox.Off, sandbox.Unsupported:
+		}
+	}
+	return true
+}
+
+func developmentOnly(kind sandbox.Kind) bool {
+	return kind == sandbox.InProcess || kind == sandbox.Memory
+}
