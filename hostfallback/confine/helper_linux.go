@@ -1,0 +1,142 @@
+package confine
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"brig/hostfallback/internal/sys"
+)
+
+// maxPlan bounds a plan in bytes.
+const maxPlan = 1 << 20
+
+// Descriptors of the helper beside the runner's standard streams.
+const (
+	fdHelperPlan   = 3
+	fdHelperStatus = 4
+)
+
+// order is a plan with what the supervisor found out before it forked.
+type order struct {
+	Plan      Plan  `json:"plan"`
+	Namespace Layer `json:"namespace"` // Applied: the helper was started in namespaces of its own
+	Tasks     int   `json:"tasks"`     // tasks of this user outside of the instance, for the process limit
+}
+
+// confine is the helper: it never returns if everything works, because it has
+// become the runner. The plan's steps apply to the calling thread; execve makes
+// that thread the whole process, so the others need no treatment.
+func confine() int {
+	runtime.LockOSThread()
+	debug.SetGCPercent(-1) // no signals between threads that are confined differently
+	status := os.NewFile(fdHelperStatus, "status")
+	fail := func(f *Failure) int {
+		_ = json.NewEncoder(status).Encode(Event{Failed: f}) // nobody is left to tell
+		return 1
+	}
+	var o order
+	raw, err := io.ReadAll(io.LimitReader(os.NewFile(fdHelperPlan, "plan"), maxPlan+1))
+	if err == nil && len(raw) > maxPlan {
+		err = errors.New("the plan is too long")
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &o)
+	}
+	if err != nil {
+		return fail(failure(StagePlan, err))
+	}
+	h := helper{plan: o.Plan, order: o}
+	if f := h.apply(); f != nil {
+		return fail(f)
+	}
+	// From here on the program is under its own filter. The report is the last
+	// thing it says: close-on-exec ends the pipe exactly when the runner starts.
+	if err := json.NewEncoder(status).Encode(Event{Started: &Started{PID: os.Getpid(), Report: h.report}}); err != nil {
+		return fail(failure(StageReport, err))
+	}
+	if h.plan.CheckOnly {
+		return 0
+	}
+	err = syscall.Exec(h.plan.Command[0], h.plan.Command, h.plan.Env)
+	return fail(failure(StageExec, err))
+}
+
+// helper applies a plan to its own thread, step by step, and notes the outcome.
+type helper struct {
+	plan   Plan
+	order  order
+	report Report
+}
+
+// apply runs the steps in the only order in which they work: mounts are refused
+// inside a Landlock domain, capabilities are needed for mounts and not after
+// them, and the filter comes last because it refuses what the others call.
+func (h *helper) apply() *Failure {
+	h.report.UID = os.Getuid()
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err == nil {
+		h.report.Kernel = unix.ByteSliceToString(uts.Release[:])
+	}
+	steps := []struct {
+		stage string
+		do    func() error
+	}{
+		{StageNamespace, h.namespace},
+		{StageSession, h.session},
+		{StageFiles, func() error { return sys.CloseOnExec(3) }},
+		{StageLimits, h.limits},
+		{StagePrivs, h.privileges},
+		{StageLandlock, h.landlock},
+		{StageSeccomp, h.seccomp},
+	}
+	for _, s := range steps {
+		if err := s.do(); err != nil {
+			return failure(s.stage, err)
+		}
+	}
+	return nil
+}
+
+// session gives up what links the process to whoever started brig. The
+// supervisor made it a session leader already, so there is no terminal.
+func (h *helper) session() error {
+	unix.Umask(0o077)
+	if err := os.Chdir(h.plan.Scratch); err != nil {
+		return err
+	}
+	// Until here the helper dies with the supervisor. The runner must not: it is
+	// the second switch. It sees its input end when brig notices, and kills
+	// everything below itself, which a killed runner could not do.
+	return sys.Prctl(unix.PR_SET_PDEATHSIG, 0)
+}
+
+func (h *helper) privileges() error {
+	if err := sys.DropCapabilities(); err != nil {
+		return err
+	}
+	if err := sys.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
+		return err
+	}
+	got, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	if err != nil {
+		return err
+	}
+	h.report.NoNewPrivs = got == 1
+	return nil
+}
+
+// failure describes err; the errno travels as a number, because its text differs between systems.
+func failure(stage string, err error) *Failure {
+	f := &Failure{Stage: stage, Text: err.Error()}
+	if errno := unix.Errno(0); errors.As(err, &errno) {
+		f.Errno = int(errno)
+	}
+	return f
+}

@@ -1,0 +1,188 @@
+package confine
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// instance is a supervisor started by a test, with all ends of its pipes.
+type instance struct {
+	t      *testing.T
+	plan   Plan
+	cmd    *exec.Cmd
+	life   *os.File // the control pipe's writing end
+	stdin  *os.File
+	out    syncBuffer
+	events chan Event // closed at the end of the status pipe
+	exited chan struct{}
+}
+
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// basePlan runs command with the grants that a program of the system needs.
+func basePlan(t *testing.T, command ...string) Plan {
+	t.Helper()
+	dir := t.TempDir()
+	p := Plan{
+		Token: "t" + filepath.Base(filepath.Dir(dir)), Command: command,
+		Env:  []string{"PATH=/usr/bin:/bin", "HOME=" + dir + "/scratch", Marker + "=" + filepath.Base(dir)},
+		Mode: ModeBestEffort, Namespace: true,
+		Workspace: dir + "/workspace", Scratch: dir + "/scratch", Lock: dir + "/lock",
+		Grants: Grants{
+			Execute: []string{"/usr", "/bin", "/lib", "/lib64"},
+			Read:    []string{"/proc", "/etc/ld.so.cache", "/dev/zero", "/dev/urandom"},
+			Devices: []string{"/dev/null"},
+		},
+		Limits: Limits{Memory: 1 << 30, Processes: 256, OpenFiles: 1024, FileSize: 1 << 30, Disk: 1 << 30},
+	}
+	for _, d := range []string{p.Workspace, p.Scratch} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// launch starts a supervisor for p. through is a verb of this test binary to
+// start it from, or empty.
+func launch(t *testing.T, p Plan) *instance {
+	t.Helper()
+	i := &instance{t: t, plan: p, events: make(chan Event, 8), exited: make(chan struct{})}
+	pipe := func() (*os.File, *os.File) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, w
+	}
+	controlR, controlW := pipe()
+	statusR, statusW := pipe()
+	stdinR, stdinW := pipe()
+	i.life, i.stdin = controlW, stdinW
+	i.cmd = exec.Command("/proc/self/exe", VerbSupervise)
+	i.cmd.Env = []string{}
+	i.cmd.Stdin, i.cmd.Stdout, i.cmd.Stderr = stdinR, &i.out, &i.out
+	i.cmd.ExtraFiles = []*os.File{controlR, statusW}
+	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := i.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []*os.File{controlR, statusW, stdinR} {
+		_ = f.Close()
+	}
+	go func() {
+		defer close(i.events)
+		for d := json.NewDecoder(statusR); ; {
+			var e Event
+			if d.Decode(&e) != nil {
+				return
+			}
+			i.events <- e
+		}
+	}()
+	go func() {
+		defer close(i.exited)
+		_ = i.cmd.Wait()
+	}()
+	if err := json.NewEncoder(controlW).Encode(p); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = i.life.Close()
+		_ = i.stdin.Close()
+		<-i.exited
+	})
+	return i
+}
+
+func (i *instance) next() Event {
+	i.t.Helper()
+	select {
+	case e, ok := <-i.events:
+		if !ok {
+			i.t.Fatalf("the status pipe ended without another event; output: %s", i.out.String())
+		}
+		return e
+	case <-time.After(30 * time.Second):
+		i.t.Fatal("no event of the supervisor in 30 s")
+	}
+	return Event{}
+}
+
+func (i *instance) started() Started {
+	i.t.Helper()
+	e := i.next()
+	if e.Started == nil {
+		i.t.Fatalf("want started, got %+v; failed: %v; output: %s", e, e.Failed, i.out.String())
+	}
+	return *e.Started
+}
+
+func (i *instance) failed() Failure {
+	i.t.Helper()
+	e := i.next()
+	if e.Failed == nil {
+		i.t.Fatalf("want a failure, got %+v; output: %s", e, i.out.String())
+	}
+	return *e.Failed
+}
+
+func (i *instance) ended() Ended {
+	i.t.Helper()
+	e := i.next()
+	if e.Ended == nil {
+		i.t.Fatalf("want the end, got %+v", e)
+	}
+	return *e.Ended
+}
+
+func (i *instance) wait() {
+	i.t.Helper()
+	select {
+	case <-i.exited:
+	case <-time.After(30 * time.Second):
+		i.t.Fatal("the supervisor did not end in 30 s")
+	}
+}
+
+// shell runs a script under p to its end and returns its output and status.
+func shell(t *testing.T, p Plan) (string, Ended, Report) {
+	t.Helper()
+	i := launch(t, p)
+	if err := i.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := i.started()
+	e := i.ended()
+	i.wait()
+	return i.out.String(), e, s.Report
+}
+
+func TestStart(t *testing.T) {
+	out, ended, report := shell(t, basePlan(t, "/bin/sh", "-c", `id -u; pwd; umask; cat; echo $BRIG_INSTANCE; ls -ld /proc/self/fd/* ; cat /proc/self/status | grep -E 'Cap|NoNew|Secc'; mount | head -3; touch $HOME/x && echo ok-scratch; exit 7`))
+	t.Logf("%s\n%+v\n%+v", out, ended, report)
+	_ = io.Discard
+}

@@ -1,0 +1,282 @@
+package confine
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"brig/hostfallback/internal/sys"
+)
+
+const (
+	startTimeout = 10 * time.Second // for the helper to become the runner
+	sweepTimeout = 4 * time.Second  // for killed processes to be gone
+)
+
+// supervise is the supervisor: it starts one instance and outlives it. It stays
+// on the main thread, whose end is what the helper's death signal is bound to.
+func supervise() int {
+	runtime.LockOSThread()
+	s := supervisor{
+		control: os.NewFile(FDControl, "control"),
+		status:  os.NewFile(FDStatus, "status"),
+		ordered: make(chan struct{}),
+	}
+	if err := s.run(); err != nil {
+		var f *Failure
+		if !errors.As(err, &f) {
+			f = failure(StagePlan, err)
+		}
+		s.tell(Event{Failed: f})
+		return 1
+	}
+	return 0
+}
+
+type supervisor struct {
+	control, status *os.File
+	plan            Plan
+	lock            *os.File
+	ordered         chan struct{} // closed when the control pipe ends or a signal asks for the end
+}
+
+// tell writes one event. Nobody may be listening any more: the control pipe says so as well.
+func (s *supervisor) tell(e Event) { _ = json.NewEncoder(s.status).Encode(e) }
+
+func (s *supervisor) run() error {
+	if err := sys.CloseOnExec(3); err != nil {
+		return failure(StageFiles, err)
+	}
+	// Whatever loses its parent below becomes a child of this process and can be found.
+	if err := sys.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1); err != nil {
+		return failure(StageSession, err)
+	}
+	line, err := bufio.NewReader(io.LimitReader(s.control, maxPlan)).ReadBytes('\n')
+	if err != nil {
+		return failure(StagePlan, fmt.Errorf("read the plan: %w", err))
+	}
+	if err := json.Unmarshal(line, &s.plan); err != nil {
+		return failure(StagePlan, err)
+	}
+	if err := s.takeLock(); err != nil {
+		return failure(StageLock, err)
+	}
+	defer s.tidy()
+	go s.awaitOrder()
+
+	pid, report, err := s.start()
+	if err != nil {
+		return err
+	}
+	if s.plan.CheckOnly {
+		s.tell(Event{Started: &Started{PID: pid, Report: report}})
+		return nil
+	}
+	if err := dropStreams(); err != nil {
+		kill(pid)
+		return failure(StageFiles, err)
+	}
+	reaped := reap(pid)
+	s.tell(Event{Started: &Started{PID: pid, Report: report}})
+	ended := s.watch(reaped)
+	s.sweep(&ended, reaped)
+	s.tell(Event{Ended: &ended})
+	return nil
+}
+
+// awaitOrder ends the wait when brig closes the control pipe, by intent or by
+// its death, or when somebody asks this process to end.
+func (s *supervisor) awaitOrder() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	silent := make(chan struct{})
+	go func() {
+		defer close(silent)
+		_, _ = io.Copy(io.Discard, s.control) // its end is the message
+	}()
+	select {
+	case <-signals:
+	case <-silent:
+	}
+	close(s.ordered)
+}
+
+func (s *supervisor) takeLock() error {
+	if s.plan.Lock == "" {
+		return nil
+	}
+	f, err := os.OpenFile(s.plan.Lock, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	s.lock = f
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+}
+
+// tidy removes the scratch directory, also when brig cannot any more. The lock
+// goes last: whoever gets it may take the rest for abandoned.
+func (s *supervisor) tidy() {
+	if s.lock == nil {
+		return
+	}
+	// What stays is found by the next sweep, which has somebody to report to.
+	if err := RemoveTree(s.plan.Scratch); err == nil {
+		_ = os.Remove(s.plan.Lock)
+		_ = os.Remove(filepath.Dir(s.plan.Lock))
+	}
+}
+
+// start brings the helper up, in namespaces of its own if the plan asks for
+// them and the kernel gives them. Doing without them is no silent retreat: the
+// report carries the reason, and the parent judges it.
+func (s *supervisor) start() (int, Report, error) {
+	o := order{Plan: s.plan, Namespace: Layer{Code: CodeNotAsked}}
+	if s.plan.Mode == ModeOff {
+		o.Namespace.Code = CodeOff
+	} else if s.plan.Namespace {
+		o.Namespace = Layer{Applied: true}
+		pid, report, err := s.helper(o)
+		var f *Failure
+		if err == nil || !errors.As(err, &f) || f.Stage != StageNamespace {
+			return pid, report, err
+		}
+		o.Namespace = refusedNamespace(unix.Errno(f.Errno), pid != 0)
+	}
+	o.Tasks = userTasks(os.Getuid())
+	return s.helper(o)
+}
+
+// helper forks the helper and waits until it has become the runner. A pid
+// beside an error is that of a helper that had been started.
+func (s *supervisor) helper(o order) (int, Report, error) {
+	planR, planW, err := os.Pipe()
+	if err != nil {
+		return 0, Report{}, failure(StageFork, err)
+	}
+	defer func() { _ = planR.Close(); _ = planW.Close() }()
+	statusR, statusW, err := os.Pipe()
+	if err != nil {
+		return 0, Report{}, failure(StageFork, err)
+	}
+	defer func() { _ = statusR.Close(); _ = statusW.Close() }()
+	attr := &syscall.ProcAttr{
+		Env:   []string{Marker + "=" + s.plan.Token},
+		Files: []uintptr{0, 1, 2, planR.Fd(), statusW.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL},
+	}
+	if o.Namespace.Applied {
+		attr.Sys.Cloneflags = cloneNamespaces
+		attr.Sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		attr.Sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+		attr.Sys.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+	}
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"brig", VerbConfine}, attr)
+	if err != nil {
+		stage := StageFork
+		if o.Namespace.Applied {
+			stage = StageNamespace
+		}
+		return 0, Report{}, failure(stage, err)
+	}
+	// Only now: whoever writes the user mapping must be able to open the child's
+	// files, and a child inherits this from its parent.
+	if err := sys.Dumpable(false); err != nil {
+		kill(pid)
+		return pid, Report{}, failure(StageSession, err)
+	}
+	_, _ = planR.Close(), statusW.Close()
+	started, err := s.converse(o, planW, statusR)
+	if err == nil && !s.plan.CheckOnly {
+		return pid, started.Report, nil
+	}
+	kill(pid)
+	if err != nil {
+		return pid, Report{}, err
+	}
+	return pid, started.Report, nil
+}
+
+// converse sends the order and reads what the helper says until its end of the
+// pipe closes, which execve does.
+func (s *supervisor) converse(o order, plan io.WriteCloser, status io.Reader) (*Started, error) {
+	answer := make(chan []byte, 1)
+	go func() {
+		raw, _ := io.ReadAll(io.LimitReader(status, maxPlan)) // what is missing shows as a bad event
+		answer <- raw
+	}()
+	if err := json.NewEncoder(plan).Encode(o); err != nil {
+		return nil, failure(StageFork, fmt.Errorf("send the plan to the helper: %w", err))
+	}
+	if err := plan.Close(); err != nil {
+		return nil, failure(StageFork, err)
+	}
+	deadline := time.NewTimer(startTimeout)
+	defer deadline.Stop()
+	select {
+	case raw := <-answer:
+		return verdict(raw)
+	case <-s.ordered:
+		return nil, failure(StageFork, errors.New("the end was ordered during the start"))
+	case <-deadline.C:
+		return nil, failure(StageFork, errors.New("the helper did not become the runner in time"))
+	}
+}
+
+// verdict reads the helper's events: a start counts only if nothing failed after it.
+func verdict(raw []byte) (*Started, error) {
+	var started *Started
+	for d := json.NewDecoder(bytes.NewReader(raw)); ; {
+		var e Event
+		err := d.Decode(&e)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, failure(StageReport, fmt.Errorf("read the helper's report: %w", err))
+		}
+		if e.Failed != nil {
+			return nil, e.Failed
+		}
+		started = e.Started
+	}
+	if started == nil {
+		return nil, failure(StageReport, errors.New("the helper ended without a report"))
+	}
+	return started, nil
+}
+
+// dropStreams lets go of the runner's pipes, so that their ends mean the runner's end.
+func dropStreams() error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = null.Close() }() // it is duplicated
+	for fd := range 3 {
+		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kill ends a helper that has not become the runner, and takes it away.
+func kill(pid int) {
+	_ = unix.Kill(pid, unix.SIGKILL)
+	for {
+		if _, err := unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
