@@ -1,0 +1,13 @@
+//go:build !unix
+
+package sandboxtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+func makeFIFO(*os.Root, string) error {
+	return fmt.Errorf("make a named pipe: %w", errors.ErrUnsupported)
+}

@@ -1,0 +1,209 @@
+package sandboxtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+
+	"brig/orchestrator/wire"
+	"brig/orchestrator/workspace"
+)
+
+// call answers one question, beside whatever runs.
+func (h *memoryRunner) call(m wire.CallMessage, in io.Reader) {
+	body, out, err := h.answer(m, in)
+	reply := wire.ReplyMessage{ID: m.ID}
+	switch {
+	case err != nil:
+		reply.Error = refusal(err)
+	case body != nil:
+		text, err := json.Marshal(body)
+		if err != nil {
+			panic("BUG: the body of a reply does not marshal: " + err.Error())
+		}
+		reply.Body = text
+	}
+	if r, ok := in.(*wire.RecvStream); ok {
+		r.Reset("the call is answered") // nothing, unless it was answered early
+	}
+	if out == nil {
+		_ = h.mux.Post(reply) // fails when the connection has ended
+		return
+	}
+	defer out.Close()
+	streams, err := h.mux.Announce(1, func(s []*wire.SendStream) wire.Message {
+		reply.Out = s[0].ID()
+		return reply
+	})
+	if err != nil {
+		_ = h.mux.Post(wire.ReplyMessage{ID: m.ID, Error: refusal(err)})
+		return
+	}
+	if _, err := io.Copy(sender{h, streams[0]}, out); err != nil {
+		streams[0].Reset(err.Error())
+		return
+	}
+	_ = streams[0].End(h.ctx) // fails when brig wants no more
+}
+
+// sender makes a stream an io.Writer.
+type sender struct {
+	h *memoryRunner
+	s *wire.SendStream
+}
+
+func (s sender) Write(p []byte) (int, error) {
+	if err := s.s.Send(s.h.ctx, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// refusal names the reason for which a call failed.
+func refusal(err error) *wire.CallError {
+	var ready *wire.CallError
+	if errors.As(err, &ready) {
+		return ready
+	}
+	code := string(wire.CodeFailed)
+	for _, known := range []struct {
+		err  error
+		code string
+	}{
+		{fs.ErrNotExist, wire.CodeNotFound},
+		{fs.ErrPermission, wire.CodeDenied},
+		{workspace.ErrName, wire.CodeInvalid},
+		{workspace.ErrEscapes, wire.CodeDenied},
+		{workspace.ErrNotRegular, wire.CodeDenied},
+		{workspace.ErrLinked, wire.CodeDenied},
+		{workspace.ErrTooLarge, wire.CodeTooLarge},
+		{workspace.ErrQuota, wire.CodeNoSpace},
+		{workspace.ErrNoSpace, wire.CodeNoSpace},
+	} {
+		if errors.Is(err, known.err) {
+			code = known.code
+			break
+		}
+	}
+	return &wire.CallError{Code: code, Message: err.Error()}
+}
+
+func (h *memoryRunner) answer(m wire.CallMessage, in io.Reader) (body any, out io.ReadCloser, err error) {
+	switch m.Op {
+	case wire.OpPing:
+		return nil, nil, nil
+	case wire.OpInterrupt:
+		return nil, nil, h.interrupt(m.Args)
+	case wire.OpUsage:
+		return wire.UsageBody{Processes: len(h.table.list()), RSS: 1}, nil, nil
+	case wire.OpPut:
+		_, err := h.files.Put(m.Args.Path, in, fs.FileMode(m.Args.Mode))
+		return nil, nil, err
+	case wire.OpGet:
+		out, _, err := h.files.Get(m.Args.Path, 0)
+		return nil, out, err
+	case wire.OpList:
+		body, err := h.list(m.Args)
+		return body, nil, err
+	case wire.OpRemove:
+		return nil, nil, h.files.Remove(m.Args.Path)
+	case wire.OpVariables, wire.OpReset, wire.OpCheckpoint, wire.OpRestore:
+		return h.interpreter(m.Op, in)
+	}
+	return nil, nil, &wire.CallError{Code: wire.CodeUnsupported, Message: fmt.Sprintf("op %q is unknown", m.Op)}
+}
+
+func (h *memoryRunner) list(a wire.ControlArgs) (wire.ListBody, error) {
+	entries, omitted, err := h.files.List(a.Path, a.Limit)
+	if err != nil {
+		return wire.ListBody{}, err
+	}
+	body := wire.ListBody{Entries: []wire.Entry{}, Omitted: omitted}
+	for _, e := range entries {
+		body.Entries = append(body.Entries, wire.Entry{
+			Path: e.Path, Kind: string(e.Kind), Size: e.Size, ModUnix: e.ModTime.UnixNano(),
+		})
+	}
+	return body, nil
+}
+
+// checkpointed is the fake's checkpoint: opaque to everybody else.
+type checkpointed struct {
+	Ints map[string]int64 `json:"ints"`
+}
+
+// interpreter does what needs the variables, in the worker and never beside a run.
+func (h *memoryRunner) interpreter(op wire.Op, in io.Reader) (body any, out io.ReadCloser, err error) {
+	var saved checkpointed
+	if op == wire.OpRestore {
+		if err := json.NewDecoder(in).Decode(&saved); err != nil {
+			return nil, nil, &wire.CallError{Code: wire.CodeInvalid, Message: "not a checkpoint"}
+		}
+	}
+	c := &cell{over: make(chan struct{})}
+	c.op = func(vars *namespace) {
+		switch op {
+		case wire.OpVariables:
+			body = vars.list()
+		case wire.OpReset:
+			*vars = *newNamespace()
+		case wire.OpCheckpoint:
+			body, out = vars.checkpoint()
+		case wire.OpRestore:
+			for name, n := range saved.Ints {
+				vars.ints[name] = n
+			}
+		}
+	}
+	h.mu.Lock()
+	busy, ended, jobs, worker := h.current != nil, h.ended, h.jobs, h.worker
+	h.mu.Unlock()
+	if busy || ended {
+		return nil, nil, &wire.CallError{Code: wire.CodeBusy, Message: "a run is active"}
+	}
+	select {
+	case jobs <- c:
+		<-c.over
+		return body, out, nil
+	case <-worker.gone:
+		return nil, nil, &wire.CallError{Code: wire.CodeBusy, Message: "the interpreter is being replaced"}
+	}
+}
+
+func (n *namespace) list() wire.VariablesBody {
+	body := wire.VariablesBody{Variables: []wire.Variable{}}
+	for name, v := range n.ints {
+		body.Variables = append(body.Variables, wire.Variable{Name: name, Type: "int", Bytes: 28, Repr: strconv.FormatInt(v, 10)})
+	}
+	for name := range n.generators {
+		body.Variables = append(body.Variables, wire.Variable{Name: name, Type: "generator"})
+	}
+	slices.SortFunc(body.Variables, func(a, b wire.Variable) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return body
+}
+
+func (n *namespace) checkpoint() (wire.CheckpointBody, io.ReadCloser) {
+	body := wire.CheckpointBody{Saved: []string{}, Skipped: map[string]string{}}
+	for name := range n.ints {
+		body.Saved = append(body.Saved, name)
+	}
+	slices.Sort(body.Saved)
+	for name := range n.generators {
+		body.Skipped[name] = "cannot pickle 'generator' object"
+	}
+	text, err := json.Marshal(checkpointed{Ints: n.ints})
+	if err != nil {
+		panic("BUG: a checkpoint does not marshal: " + err.Error())
+	}
+	return body, io.NopCloser(bytes.NewReader(text))
+}

@@ -1,0 +1,157 @@
+package sandboxtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/wire"
+)
+
+// memoryPrepared implements sandbox.Prepared.
+type memoryPrepared struct {
+	mu       sync.Mutex
+	bound    bool
+	instance *memoryInstance
+}
+
+func (p *memoryPrepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox.Instance, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case p.bound:
+		return nil, errors.New("bind: the prepared instance is bound already")
+	case claim.Workspace != p.instance.workspace:
+		return nil, fmt.Errorf("bind: %w", sandbox.ErrCold)
+	}
+	p.bound = true
+	p.instance.bind(claim.ID)
+	return p.instance, nil
+}
+
+func (p *memoryPrepared) Close(ctx context.Context) error {
+	p.mu.Lock()
+	bound := p.bound
+	p.mu.Unlock()
+	if bound {
+		return nil
+	}
+	return p.instance.Close(ctx)
+}
+
+// memoryInstance implements sandbox.Instance.
+type memoryInstance struct {
+	backend   *Memory
+	runner    *memoryRunner
+	peer      *wire.Peer
+	workspace string
+	posture   sandbox.Posture
+	watching  sync.WaitGroup
+	done      chan struct{}
+
+	mu     sync.Mutex
+	id     sandbox.InstanceID
+	ending sandbox.Ending
+	gone   bool
+}
+
+func (i *memoryInstance) bind(id sandbox.InstanceID) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.id = id
+}
+
+func (i *memoryInstance) ID() sandbox.InstanceID {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.id
+}
+
+func (i *memoryInstance) Posture() sandbox.Posture {
+	p := i.posture
+	p.Layers, p.Promised, p.Notes = slices.Clone(p.Layers), slices.Clone(p.Promised), slices.Clone(p.Notes)
+	return p
+}
+
+// end notes why the instance ends; the first reason counts.
+func (i *memoryInstance) end(e sandbox.Ending) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ending == (sandbox.Ending{}) {
+		i.ending = e
+	}
+}
+
+// lose ends the connection from the far side.
+func (i *memoryInstance) lose(e sandbox.Ending) {
+	i.end(e)
+	_ = i.runner.mux.Close() // pipes in memory close without an error
+	<-i.done
+}
+
+// watch waits for the end of the connection and tells everybody.
+func (i *memoryInstance) watch() {
+	<-i.peer.Done()
+	i.runner.table.close()
+	i.end(sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the connection to the runner ended"})
+	i.backend.mu.Lock()
+	delete(i.backend.live, i)
+	i.backend.mu.Unlock()
+	i.mu.Lock()
+	i.gone = true
+	i.mu.Unlock()
+	close(i.done)
+}
+
+func (i *memoryInstance) Done() <-chan struct{} { return i.done }
+
+func (i *memoryInstance) Cause() sandbox.Ending {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.gone {
+		return sandbox.Ending{}
+	}
+	return i.ending
+}
+
+// lost turns the wire's word for a dead connection into the contract's.
+func (i *memoryInstance) lost(err error) error {
+	var lost *wire.LostError
+	switch {
+	case errors.Is(err, wire.ErrNotRunning):
+		return fmt.Errorf("interrupt: %w", sandbox.ErrNotRunning)
+	case !errors.As(err, &lost):
+		return err
+	case errors.Is(err, wire.ErrEnded):
+		return &sandbox.Lost{Ending: sandbox.Ending{Cause: sandbox.Exit, Detail: "its one program has run"}, Err: lost.Err}
+	}
+	<-i.done
+	return &sandbox.Lost{Ending: i.Cause(), Err: lost.Err}
+}
+
+func (i *memoryInstance) Run(ctx context.Context, req wire.Run, emit func(wire.Event) error) (wire.Exit, error) {
+	exit, err := i.peer.Run(ctx, req, emit)
+	return exit, i.lost(err)
+}
+
+func (i *memoryInstance) Call(ctx context.Context, req wire.Control, in io.Reader, out io.Writer) (wire.Reply, error) {
+	reply, err := i.peer.Call(ctx, req, in, out)
+	return reply, i.lost(err)
+}
+
+func (i *memoryInstance) Interrupt(ctx context.Context, run wire.RunID, level wire.Level, sweep bool) error {
+	return i.lost(i.peer.Interrupt(ctx, run, level, sweep))
+}
+
+func (i *memoryInstance) Close(context.Context) error {
+	i.end(sandbox.Ending{Cause: sandbox.Cancelled, Detail: "closed by brig"})
+	err := i.peer.Close()
+	i.watching.Wait()
+	return err
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package sandboxtest
+
+func procTree(int) []Process { return nil }
+
+func procAlive(Process) bool { return false }

@@ -1,0 +1,3 @@
+import os as _os
+_read, _write = _os.pipe()
+_os.read(_read, 1)

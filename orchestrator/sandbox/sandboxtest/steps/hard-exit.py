@@ -1,0 +1,2 @@
+import os as _os
+_os._exit(_step["n"])

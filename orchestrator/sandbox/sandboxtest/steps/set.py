@@ -1,0 +1,1 @@
+globals()[_step["name"]] = _step["n"]
