@@ -1,0 +1,16 @@
+package workspace
+
+import "os"
+
+// Inspect is the decision on an opened file, for states that a test cannot
+// bring about between a look at a name and its opening.
+func Inspect(w *Workspace, f *os.File, max int64) error {
+	_, err := w.inspect("get", "f", f, max)
+	return err
+}
+
+// CleanNew is what Put asks of a name.
+func CleanNew(name string) (string, error) { return cleanNew("put", name) }
+
+// Written is the count by which puts at the same time see each other.
+func Written(w *Workspace) int64 { return w.written.Load() }

@@ -1,0 +1,126 @@
+package workspace
+
+import (
+	"container/heap"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is what stands at a name.
+type Kind string
+
+const (
+	File  Kind = "file"
+	Dir   Kind = "dir"
+	Link  Kind = "link"  // a symbolic link, wherever it leads
+	Other Kind = "other" // a named pipe, socket or device
+)
+
+// DefaultLimit is how many entries List returns when asked for 0.
+const DefaultLimit = 200
+
+// Entry is one thing in the workspace.
+type Entry struct {
+	Path    string // slash separated, relative to the workspace; any bytes but NUL
+	Kind    Kind
+	Size    int64 // apparent, of a file; 0 otherwise
+	ModTime time.Time
+	Problem string // why a directory could not be read to its end; for people
+}
+
+func entryOf(f found) Entry {
+	e := Entry{Path: f.path, Kind: Other, ModTime: f.info.ModTime()}
+	switch f.info.Mode().Type() {
+	case 0:
+		e.Kind, e.Size = File, f.info.Size()
+	case fs.ModeDir:
+		e.Kind = Dir
+	case fs.ModeSymlink:
+		e.Kind = Link
+	}
+	if f.problem != nil {
+		e.Problem = problemText(f.problem)
+	}
+	return e
+}
+
+// problemText leaves out operation and name, which stand beside it anyway.
+func problemText(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		if e.Why != "" {
+			return e.Why
+		}
+		return bare(err).Error()
+	}
+	return err.Error()
+}
+
+// List returns the first limit entries (0 means DefaultLimit) of everything below
+// prefix, sorted by path, and how many more there are. An empty prefix or "." is
+// the whole workspace; a prefix that is no directory is listed itself. No link is
+// followed below prefix. With ErrTooMany the entries are those among the first
+// MaxEntries that were met.
+func (w *Workspace) List(prefix string, limit int) ([]Entry, int, error) {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	name := ""
+	if strings.Trim(prefix, "./") != "" || strings.Contains(prefix, "..") || rooted(prefix) {
+		var err error
+		if name, err = clean("list", prefix); err != nil {
+			return nil, 0, err
+		}
+		info, err := w.root.Lstat(name)
+		if err != nil {
+			return nil, 0, w.fail("list", name, err)
+		}
+		if !info.IsDir() && info.Mode().Type() != fs.ModeSymlink {
+			return []Entry{entryOf(found{path: name, info: info})}, 0, nil
+		}
+	}
+	first := firsts{limit: limit}
+	err := w.walk("list", name, func(f found) { first.add(entryOf(f)) })
+	return first.sorted(), first.total - len(first.heap), err
+}
+
+// firsts keeps the limit smallest paths of many, in bounded memory.
+type firsts struct {
+	limit, total int
+	heap         maxHeap
+}
+
+func (f *firsts) add(e Entry) {
+	f.total++
+	switch {
+	case len(f.heap) < f.limit:
+		heap.Push(&f.heap, e)
+	case e.Path < f.heap[0].Path:
+		f.heap[0] = e
+		heap.Fix(&f.heap, 0)
+	}
+}
+
+func (f *firsts) sorted() []Entry {
+	out := slices.Clone(f.heap)
+	slices.SortFunc(out, byPath)
+	return out
+}
+
+func byPath(a, b Entry) int { return strings.Compare(a.Path, b.Path) }
+
+type maxHeap []Entry
+
+func (h maxHeap) Len() int           { return len(h) }
+func (h maxHeap) Less(i, j int) bool { return h[i].Path > h[j].Path }
+func (h maxHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *maxHeap) Push(x any)        { *h = append(*h, x.(Entry)) }
+func (h *maxHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
