@@ -77,7 +77,7 @@ func (w *Workspace) fail(op, name string, err error) error {
 	case errors.Is(inner, os.ErrClosed):
 		e.Why = "the workspace is closed"
 	default:
-		e.Kind, e.Why = classify(inner)
+		e.Why, e.Kind = classify(inner)
 	}
 	return e
 }

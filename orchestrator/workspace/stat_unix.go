@@ -18,7 +18,7 @@ func links(_ *os.File, info fs.FileInfo) (uint64, error) {
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	return uint64(st.Nlink), nil //nolint:unconvert // uint16 on one system
+	return uint64(st.Nlink), nil
 }
 
 // allocated is the room that a file takes on the disk.
@@ -35,7 +35,7 @@ func nodeOf(info fs.FileInfo) node {
 	if !ok {
 		return node{}
 	}
-	return node{uint64(st.Dev), st.Ino, changeTime(st)} //nolint:unconvert // int32 on one system
+	return node{uint64(st.Dev), st.Ino, changeTime(st)}
 }
 
 // shared reports whether the file has other names, so that it must be counted once only.
@@ -54,26 +54,26 @@ func giveAway(dir fs.FileInfo) (uid, gid int, ok bool) {
 }
 
 // classify gives the errors of the operating system the meaning that callers branch on.
-func classify(err error) (kind error, why string) {
+func classify(err error) (why string, kind error) {
 	switch {
 	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENODEV):
-		return ErrNotRegular, "it is a socket or a device, not a regular file"
+		return "it is a socket or a device, not a regular file", ErrNotRegular
 	case errors.Is(err, syscall.EISDIR):
-		return ErrNotRegular, "it is a directory, not a regular file"
+		return "it is a directory, not a regular file", ErrNotRegular
 	case errors.Is(err, syscall.ENOTDIR):
-		return nil, "a part of the name is not a directory"
+		return "a part of the name is not a directory", nil
 	case errors.Is(err, syscall.ELOOP):
-		return nil, "too many symbolic links"
+		return "too many symbolic links", nil
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.ETXTBSY):
-		return ErrBusy, "another program holds it"
+		return "another program holds it", ErrBusy
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return ErrNoSpace, ""
+		return "", ErrNoSpace
 	case errors.Is(err, syscall.EFBIG):
-		return ErrTooLarge, "it is larger than the file system takes"
+		return "it is larger than the file system takes", ErrTooLarge
 	case errors.Is(err, syscall.ENAMETOOLONG):
-		return ErrName, "the name is too long"
+		return "the name is too long", ErrName
 	case errors.Is(err, syscall.EILSEQ), errors.Is(err, syscall.EINVAL):
-		return ErrName, "the file system does not take that name"
+		return "the file system does not take that name", ErrName
 	}
-	return nil, ""
+	return "", nil
 }

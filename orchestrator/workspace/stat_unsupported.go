@@ -24,4 +24,4 @@ func shared(fs.FileInfo) bool { return false }
 
 func giveAway(fs.FileInfo) (uid, gid int, ok bool) { return 0, 0, false }
 
-func classify(error) (kind error, why string) { return nil, "" }
+func classify(error) (why string, kind error) { return "", nil }

@@ -40,18 +40,18 @@ func shared(fs.FileInfo) bool { return false }
 func giveAway(fs.FileInfo) (uid, gid int, ok bool) { return 0, 0, false }
 
 // classify gives the errors of the operating system the meaning that callers branch on.
-func classify(err error) (kind error, why string) {
+func classify(err error) (why string, kind error) {
 	switch {
 	case errors.Is(err, errSharingViolation):
-		return ErrBusy, "another program holds it"
+		return "another program holds it", ErrBusy
 	case errors.Is(err, errDiskFull), errors.Is(err, errHandleDiskFull):
-		return ErrNoSpace, ""
+		return "", ErrNoSpace
 	case errors.Is(err, errInvalidName):
-		return ErrName, "the file system does not take that name"
+		return "the file system does not take that name", ErrName
 	case errors.Is(err, syscall.EISDIR):
-		return ErrNotRegular, "it is a directory, not a regular file"
+		return "it is a directory, not a regular file", ErrNotRegular
 	case errors.Is(err, syscall.ENOTDIR):
-		return nil, "a part of the name is not a directory"
+		return "a part of the name is not a directory", nil
 	}
-	return nil, ""
+	return "", nil
 }

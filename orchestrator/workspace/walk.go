@@ -75,7 +75,7 @@ func (k *walker) entry(dir *os.Root, full, base string, depth int) error {
 	k.left--
 	info, err := dir.Lstat(base)
 	if err != nil {
-		return nil //nolint:nilerr // it vanished, or code is racing us
+		return nil // it vanished, or code is racing us
 	}
 	if !info.IsDir() {
 		k.visit(found{path: full, info: info})
