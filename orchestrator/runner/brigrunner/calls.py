@@ -1,0 +1,163 @@
+"""Answers to brig's calls: files and facts by the supervisor itself, the rest by the worker."""
+import os
+
+from . import files, frames
+from .files import Refused
+
+MAX_CALLS = 32
+
+_WORKER_OPS = ("variables", "reset", "checkpoint", "restore")
+
+
+class Calls:
+    def __init__(self, sup):
+        self._sup = sup
+        self.asking = None  # the id of the call that the worker is busy with
+        self._input = None  # restore's input, on its way to the worker
+        self._open = set()
+
+    def call(self, message):
+        name, op, args = message.get("id"), message.get("op"), message.get("args") or {}
+        if not isinstance(name, str) or not isinstance(op, str) or not isinstance(args, dict) or name in self._open:
+            raise frames.ProtocolError("call %.80r" % (name,))
+        stream = message.get("in") or 0
+        if stream and op not in ("put", "restore"):
+            self._sup.streams.accept(stream, _Ignored()).refuse("no input is taken")
+            stream = 0
+        try:
+            if len(self._open) >= MAX_CALLS:
+                raise Refused("busy", "too many calls at once")
+            self._open.add(name)
+            self._answer(name, op, args, stream)
+        except Refused as err:
+            self._refuse(name, stream, err)
+        except OSError as err:
+            self._refuse(name, stream, files.refusal(err))
+
+    def _refuse(self, name, stream, err):
+        if stream:
+            self._sup.streams.accept(stream, _Ignored()).refuse(err.code)
+        self.reply(name, error=err)
+
+    def reply(self, name, body=None, out=0, error=None):
+        self._open.discard(name)
+        message = {"type": "reply", "id": name, "out": out}
+        if error is not None:
+            message["error"] = {"code": error.code, "message": str(error)[:1024]}
+        elif body is not None:
+            message["body"] = body
+        self._sup.control(message)
+
+    def _answer(self, name, op, args, stream):
+        sup = self._sup
+        path, limit = args.get("path", ""), args.get("limit", 0)
+        if not isinstance(path, str) or type(limit) is not int or limit < 0:
+            raise frames.ProtocolError("arguments of %s" % op)
+        if op == "ping":
+            self.reply(name, {})
+        elif op == "interrupt":
+            sup.runs.interrupt(args.get("run"), args.get("level", "soft"), args.get("sweep") is True)
+            self.reply(name)
+        elif op == "usage":
+            body = sup.tree.usage()
+            body["oom_kills"] = sup.oom.count()
+            self.reply(name, body)
+        elif op == "list":
+            sup.add_job(files.Listing(sup.workspace, path, limit or 200, lambda body: self.reply(name, body)))
+        elif op == "remove":
+            files.remove(sup.workspace, path)
+            self.reply(name)
+        elif op == "get":
+            fd, size, mode = files.open_regular(sup.workspace, path)
+            out = sup.streams.open()
+            self.reply(name, {"size": size, "mode": mode}, out.number)
+            sup.add_job(files.Get(fd, size, out, sup.congested))
+        elif op == "put":
+            if not stream:
+                raise Refused("invalid", "put needs input")
+            put = files.Put(sup.workspace, path, args.get("mode", 0), lambda error: self.reply(name, error=error))
+            put.stream = sup.streams.accept(stream, put)
+        elif op in _WORKER_OPS:
+            self._ask(name, op, limit, stream)
+        else:
+            raise Refused("unsupported", "unknown op")
+
+    # Calls that need the interpreter.
+
+    def _ask(self, name, op, limit, stream):
+        sup = self._sup
+        if sup.runs.current is not None or self.asking is not None:
+            raise Refused("busy", "the interpreter is running something")
+        if sup.runs.over or not sup.ensure_worker():
+            raise Refused("failed", "there is no interpreter any more")
+        if (op == "restore") != bool(stream):
+            raise Refused("invalid", "restore, and nothing else, takes input")
+        self.asking = name
+        sup.worker.send({"t": op, "limit": limit or 200})
+        if stream:
+            self._input = _Input(sup.worker)
+            self._input.stream = sup.streams.accept(stream, self._input)
+
+    def answered(self, message):
+        """The worker's answer; returns the parts whose bytes follow."""
+        name, self.asking, self._input = self.asking, None, None
+        if name is None:
+            return []
+        error, size = message.get("error"), message.get("size", 0)
+        if error is not None or type(size) is not int or size < 0:
+            self.reply(name, error=Refused("failed", str(error)))
+            return []
+        out = self._sup.streams.open() if size else None
+        self.reply(name, message.get("body"), out.number if out else 0)
+        return [(out, size)] if out else []
+
+    def flushed(self):
+        """The worker has taken more of its commands."""
+        if self._input is not None:
+            self._input.flushed()
+
+    def died(self, how):
+        """The worker has ended."""
+        if self._input is not None:
+            self._input.stream.refuse("the interpreter has ended")
+            self._input = None
+        if self.asking is not None:
+            name, self.asking = self.asking, None
+            self.reply(name, error=Refused("failed", "the interpreter " + how))
+
+
+class _Ignored:
+    """A sink for input that nobody wants."""
+
+    def data(self, data):
+        pass
+
+    def end(self):
+        pass
+
+    reset = end
+
+
+class _Input:
+    """The sink that passes a call's input on to the worker, as fast as that reads."""
+
+    def __init__(self, worker):
+        self._worker = worker
+        self._owed = 0
+        self.stream = None
+
+    def data(self, data):
+        self._owed += len(data)
+        self._worker.chunk(data)
+        self.flushed()
+
+    def flushed(self):
+        if self._owed and not self._worker.backlog:
+            self.stream.release(self._owed)
+            self._owed = 0
+
+    def end(self):
+        self._worker.chunk(b"")
+
+    def reset(self):
+        self._worker.abort()

@@ -1,0 +1,138 @@
+"""The worker's end of its pipes to the supervisor, and what a soft interrupt does.
+
+A signal alone does not say which run it means. So the supervisor first writes
+the run's number to a pipe, the doorbell, and a number of another run is ignored:
+an interrupt that comes too late never hits the run after.
+"""
+import os
+
+from _signal import SIG_DFL, SIGCHLD, SIGHUP, SIGINT, SIGTERM, set_wakeup_fd, signal
+from _thread import allocate_lock, get_ident
+
+from . import text
+
+
+class Channel:
+    def __init__(self, boot):
+        self._commands, self._reports, self._doorbell = boot.commands, boot.reports, boot.doorbell
+        os.set_blocking(self._doorbell, False)
+        self._lock = allocate_lock()
+        self._main = get_ident()
+        self.foreign = False      # this is a process that user code forked
+        self.run = 0              # the current run's number, or 0
+        self._armed = False       # user code may be interrupted now
+        self._pending = 0         # the run that was interrupted while it was not armed
+        self._rang = 0            # the last run that an interrupt was for
+        set_wakeup_fd(-1)
+        for number in (SIGCHLD, SIGHUP, SIGTERM):
+            signal(number, SIG_DFL)
+        self.listen()
+        os.register_at_fork(after_in_child=self._forked)
+
+    # Interrupts.
+
+    def listen(self):
+        """Puts our handler in place, whatever user code has put there."""
+        self.handler = self._interrupted
+        signal(SIGINT, self.handler)
+
+    def _interrupted(self, number, frame):
+        meant = self._read_doorbell()
+        if meant:
+            self._rang = meant
+        else:
+            meant = self.run  # nobody rang: user code sent the signal to itself
+        if meant != self.run or not meant:
+            if meant > self.run:
+                self._pending = meant  # it overtook the command that starts the run
+            return
+        if not self._armed:
+            self._pending = meant
+            return
+        raise KeyboardInterrupt
+
+    @property
+    def interrupted(self):
+        """Whether the current run was interrupted, heeded or not."""
+        return self._rang == self.run != 0
+
+    def _read_doorbell(self):
+        meant = 0
+        while not self.foreign:
+            try:
+                data = os.read(self._doorbell, 8 * 64)
+            except OSError:
+                break
+            if not data:
+                break
+            meant = int.from_bytes(data[-8:], "big")
+        return meant
+
+    def arm(self):
+        """From here on an interrupt raises KeyboardInterrupt; one that waited does so now."""
+        self._armed = True
+        if self._pending and self._pending == self.run:
+            self._pending = 0
+            raise KeyboardInterrupt
+
+    def disarm(self):
+        self._armed = False
+
+    # Messages.
+
+    def _forked(self):
+        """In a child of user code: nothing of this is its business."""
+        self.foreign = True
+        for fd in (self._commands, self._reports, self._doorbell):
+            os.close(fd)
+
+    def receive(self):
+        """The next command."""
+        return text.loads(self._exactly(int.from_bytes(self._exactly(4), "big")))
+
+    def receive_raw(self, length):
+        return self._exactly(length)
+
+    def receive_chunks(self):
+        """Yields the pieces of a command's input; raises EOFError if it was aborted."""
+        while True:
+            length = int.from_bytes(self._exactly(4), "big")
+            if length == 0xffffffff:
+                raise EOFError("the input was aborted")
+            if not length:
+                return
+            yield self._exactly(length)
+
+    def waiting(self):
+        """Whether a command has arrived."""
+        import select
+        return bool(select.select([self._commands], [], [], 0)[0])
+
+    def _exactly(self, length):
+        parts = []
+        while length:
+            data = os.read(self._commands, min(length, 1 << 20))
+            if not data:
+                os._exit(0)  # the supervisor has gone
+            parts.append(data)
+            length -= len(data)
+        return b"".join(parts)
+
+    def send(self, message, blobs=()):
+        """Sends a message and the bytes that follow it. An interrupt waits until all is out."""
+        data = text.dumps(message)
+        main = get_ident() == self._main
+        armed, self._armed = self._armed, self._armed and not main
+        try:
+            with self._lock:
+                self._write(len(data).to_bytes(4, "big") + data)
+                for blob in blobs:
+                    self._write(blob)
+        finally:
+            if main and armed:
+                self.arm()
+
+    def _write(self, data):
+        view = memoryview(data)
+        while len(view):
+            view = view[os.write(self._reports, view[:1 << 20]):]

@@ -1,0 +1,270 @@
+"""Files of the workspace for brig, beside whatever user code does to them.
+
+User code may rename, link and replace anything at any moment. So every path is
+walked part by part from the workspace's descriptor, no link is followed, and
+what was checked is what is open.
+"""
+import errno
+import os
+import stat
+
+from . import frames
+
+MAX_DEPTH = 64
+MAX_ENTRIES = 100000  # that list looks at; beyond, entries are only counted
+MAX_BODY = 56 << 10   # of a list, to fit into one frame
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_CODES = {
+    errno.ENOENT: "not-found", errno.EEXIST: "exists", errno.ENOTEMPTY: "exists",
+    errno.ELOOP: "invalid", errno.ENOTDIR: "invalid", errno.EISDIR: "invalid", errno.EINVAL: "invalid",
+    errno.ENAMETOOLONG: "invalid", errno.ENXIO: "invalid",
+    errno.EACCES: "denied", errno.EPERM: "denied", errno.EROFS: "denied",
+    errno.ENOSPC: "no-space", errno.EDQUOT: "no-space", errno.EFBIG: "too-large",
+}
+
+
+class Refused(Exception):
+    """A call's answer that is an error."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+def refusal(err):
+    """The answer for an OSError."""
+    return Refused(_CODES.get(err.errno, "failed"), os.strerror(err.errno) if err.errno else str(err))
+
+
+def split(path):
+    """The parts of a relative path that stays inside."""
+    parts = path.split("/") if isinstance(path, str) else []
+    if not parts or len(path) > 4096 or "\0" in path or len(parts) > MAX_DEPTH:
+        raise Refused("invalid", "not a path")
+    for part in parts:
+        if part in ("", ".", ".."):
+            raise Refused("invalid", "a path is relative to the workspace and has no empty, . or .. part")
+    return parts
+
+
+def parent(root, parts, make=False):
+    """Opens the directory that holds the last part."""
+    directory = os.dup(root)
+    try:
+        for part in parts[:-1]:
+            if make:
+                try:
+                    os.mkdir(part, 0o777, dir_fd=directory)
+                except FileExistsError:
+                    pass
+            below = os.open(part, _DIRECTORY, dir_fd=directory)
+            os.close(directory)
+            directory = below
+        return directory
+    except BaseException:
+        os.close(directory)
+        raise
+
+
+class Put:
+    """The sink of a file's content: a new file beside it, renamed at the end."""
+
+    _count = 0
+
+    def __init__(self, root, path, mode, done):
+        parts = split(path)
+        if not isinstance(mode, int) or mode & ~0o777:
+            raise Refused("invalid", "a mode holds permission bits only")
+        Put._count += 1
+        self._name = parts[-1]
+        self._done = done
+        self.stream = None
+        self._directory = parent(root, parts, make=True)
+        self._temporary = ".brig-put-%d-%s" % (Put._count, os.urandom(8).hex())
+        try:
+            self._refuse_special()
+            self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+                               mode or 0o600, dir_fd=self._directory)
+        except BaseException:
+            os.close(self._directory)
+            raise
+        try:
+            os.fchmod(self._fd, mode or 0o600)
+        except OSError:
+            pass  # where changing modes is forbidden, the one of creation has to do
+
+    def _refuse_special(self):
+        try:
+            info = os.stat(self._name, dir_fd=self._directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISREG(info.st_mode):
+            raise Refused("invalid", "what is there is not a regular file")
+
+    def data(self, data):
+        view = memoryview(data)
+        try:
+            while len(view):
+                view = view[os.write(self._fd, view):]
+        except OSError as err:
+            self._fail(refusal(err))
+            return
+        self.stream.release(len(data))
+
+    def end(self):
+        try:
+            os.close(self._fd)
+            self._fd = -1
+            self._refuse_special()
+            os.rename(self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        except OSError as err:
+            self._fail(refusal(err))
+        except Refused as err:
+            self._fail(err)
+        else:
+            os.close(self._directory)
+            self._done(None)
+
+    def reset(self):
+        self._fail(Refused("failed", "the input was aborted"))
+
+    def _fail(self, refused):
+        self.stream.refuse(refused.code)
+        if self._fd >= 0:
+            os.close(self._fd)
+        try:
+            os.unlink(self._temporary, dir_fd=self._directory)
+        except OSError:
+            pass
+        os.close(self._directory)
+        self._done(refused)
+
+
+def open_regular(root, path):
+    """Opens a file for reading: (descriptor, size, mode)."""
+    parts = split(path)
+    directory = parent(root, parts)
+    try:
+        # Without O_NONBLOCK a FIFO would hold this process for as long as it likes.
+        fd = os.open(parts[-1], os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    finally:
+        os.close(directory)
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
+        os.close(fd)
+        raise Refused("invalid", "not a regular file with one name")
+    return fd, info.st_size, stat.S_IMODE(info.st_mode)
+
+
+class Get:
+    """A job that sends a file. step says whether it could go on at once, None at its end."""
+
+    def __init__(self, fd, size, stream, congested):
+        self._fd, self._size, self._stream, self._congested = fd, size, stream, congested
+        self._at = 0
+
+    def step(self):
+        stream, left = self._stream, self._size - self._at
+        if not stream.open or not left:
+            stream.end()
+        elif not stream.credit or self._congested():
+            return False
+        else:
+            try:
+                data = os.pread(self._fd, min(frames.MAX_PAYLOAD, stream.credit, left), self._at)
+            except OSError as err:
+                data = b""
+                stream.reset(os.strerror(err.errno))
+            if data:
+                self._at += stream.send(data)
+                return True
+            stream.reset("the file became shorter")
+        os.close(self._fd)
+        return None
+
+
+def remove(root, path):
+    """Removes a file, a link or an empty directory."""
+    parts = split(path)
+    directory = parent(root, parts)
+    try:
+        info = os.stat(parts[-1], dir_fd=directory, follow_symlinks=False)
+        if stat.S_ISDIR(info.st_mode):
+            os.rmdir(parts[-1], dir_fd=directory)
+        else:
+            os.unlink(parts[-1], dir_fd=directory)
+    finally:
+        os.close(directory)
+
+
+class Listing:
+    """A job that lists everything below a path, sorted, and passes the body to done."""
+
+    def __init__(self, root, path, limit, done):
+        self._limit, self._done = limit, done
+        self._entries, self._omitted = [], 0
+        self._stack = []  # of open directories: (descriptor, prefix, names not looked at yet)
+        if not path:
+            self._push(os.dup(root), "")
+            return
+        parts = split(path)
+        directory = parent(root, parts)
+        try:
+            info = os.stat(parts[-1], dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                self._push(os.open(parts[-1], _DIRECTORY, dir_fd=directory), path + "/")
+            else:
+                self._entries.append(_entry(path, info))
+        finally:
+            os.close(directory)
+
+    def _push(self, directory, prefix):
+        self._stack.append((directory, prefix, os.listdir(directory)))
+
+    def step(self):
+        for _ in range(256):  # so many at a time, then other things have their turn
+            if not self._stack:
+                self._entries.sort(key=lambda entry: entry["path"])
+                self._done(self._body())
+                return None
+            directory, prefix, names = self._stack[-1]
+            if names:
+                self._look(directory, prefix, names.pop())
+            else:
+                os.close(directory)
+                self._stack.pop()
+        return True
+
+    def _look(self, directory, prefix, name):
+        try:
+            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            return  # it has just gone
+        if len(self._entries) < MAX_ENTRIES:
+            self._entries.append(_entry(prefix + name, info))
+        else:
+            self._omitted += 1
+        if stat.S_ISDIR(info.st_mode) and len(self._stack) < MAX_DEPTH:
+            try:
+                self._push(os.open(name, _DIRECTORY, dir_fd=directory), prefix + name + "/")
+            except OSError:
+                pass  # listed, but closed to us
+
+    def _body(self):
+        size = kept = 0
+        for entry in self._entries[:self._limit]:
+            size += 96 + 2 * len(entry["path"].encode())  # generous: quotes and escapes
+            if size > MAX_BODY:
+                break
+            kept += 1
+        return {"entries": self._entries[:kept], "omitted": self._omitted + len(self._entries) - kept}
+
+
+def _entry(path, info):
+    mode = info.st_mode
+    kind = ("file" if stat.S_ISREG(mode) else "dir" if stat.S_ISDIR(mode)
+            else "link" if stat.S_ISLNK(mode) else "other")
+    return {"path": path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+            "kind": kind, "size": info.st_size, "mtime_ns": info.st_mtime_ns}

@@ -1,0 +1,254 @@
+"""What this process can see of its own confinement, before user code runs.
+
+Facts are copied from the kernel's text. Attempts are really made, each in a
+child of its own kind that can be lost: a filter may kill instead of refusing.
+"""
+import errno
+import os
+import stat
+import sys
+
+from . import native, procs
+
+_STATUS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters")
+
+_RLIMITS = {
+    "Max cpu time": "cpu", "Max file size": "fsize", "Max data size": "data", "Max stack size": "stack",
+    "Max core file size": "core", "Max resident set": "rss", "Max processes": "nproc",
+    "Max open files": "nofile", "Max locked memory": "memlock", "Max address space": "as",
+    "Max file locks": "locks", "Max pending signals": "sigpending", "Max msgqueue size": "msgqueue",
+    "Max nice priority": "nice", "Max realtime priority": "rtprio", "Max realtime timeout": "rttime",
+}
+
+_CGROUP = {
+    1: {"memory": ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), "pids": ("pids.max",),
+        "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")},
+    2: {"memory": ("memory.max", "memory.swap.max"), "pids": ("pids.max",), "cpu": ("cpu.max",)},
+}
+
+_PACKAGES = ("PIL", "duckdb", "matplotlib", "numpy", "openpyxl", "pandas", "polars", "pyarrow", "scipy",
+             "seaborn", "sklearn", "statsmodels", "sympy")
+
+_SYSCALLS = {  # io_uring_setup, keyctl
+    "x86_64": (425, 250),
+    "aarch64": (425, 219),
+}
+
+ATTEMPTS_SECONDS = 2000  # milliseconds that all attempts together may take
+
+
+def observed(workspace, scratch, dumpable):
+    attempts = Attempts(workspace, scratch)  # in the background, while the rest is read
+    report = {
+        "pid": os.getpid(), "uid": os.getuid(), "gid": os.getgid(), "dumpable": dumpable,
+        "status": _status(), "uid_map": " ".join(procs.read("/proc/self/uid_map").split()),
+        "mounts": _mounts(("/", workspace, scratch, "/tmp", "/dev/shm")),
+        "interfaces": _interfaces(), "rlimits": _rlimits(), "cgroup": _cgroup(),
+        "kernel": procs.read("/proc/version").strip(),
+        "apparmor": procs.read("/proc/self/attr/current").strip("\0 \n"),
+    }
+    report["attempts"] = attempts.results()
+    return report
+
+
+def packages():
+    """Those of the data stack that an import would find, without importing them."""
+    names = set()
+    for directory in sys.path:
+        try:
+            names.update(os.listdir(directory))
+        except OSError:
+            pass
+    return [name for name in _PACKAGES if name in names]
+
+
+def _status():
+    found = {}
+    for line in procs.read("/proc/self/status").splitlines():
+        name, _, value = line.partition(":")
+        if name in _STATUS:
+            found[name] = value.strip()
+    return found
+
+
+def _mounts(paths):
+    """For each path the mount it lies on."""
+    table = {}
+    for line in procs.read("/proc/self/mountinfo", 1 << 20).splitlines():
+        left, _, right = line.partition(" - ")
+        left, right = left.split(), right.split()
+        if len(left) >= 6 and len(right) >= 3:
+            point = left[4].replace("\\040", " ").replace("\\134", "\\")
+            table[point] = (right[0], left[5] + "," + right[2])  # a later mount hides an earlier
+    found = []
+    for path in paths:
+        point = os.path.realpath(path)
+        if not os.path.isdir(point):
+            continue
+        while point not in table and point != "/":
+            point = os.path.dirname(point)
+        if point in table:
+            found.append({"path": path, "fstype": table[point][0], "options": table[point][1]})
+    return found
+
+
+def _interfaces():
+    lines = procs.read("/proc/self/net/dev").splitlines()[2:]
+    return sorted(line.partition(":")[0].strip() for line in lines)
+
+
+def _rlimits():
+    found = {}
+    for line in procs.read("/proc/self/limits").splitlines()[1:]:
+        name = _RLIMITS.get(line[:26].strip())
+        words = line[26:].split()
+        if name and len(words) >= 2:
+            soft, hard = (-1 if word == "unlimited" else int(word) for word in words[:2])
+            found[name] = {"soft": soft, "hard": hard}
+    return found
+
+
+def _cgroup():
+    found = {}
+    for controller in ("memory", "pids", "cpu"):
+        for directory, version in procs.cgroup_directories(controller):
+            for name in _CGROUP[version][controller]:
+                value = procs.read(directory + "/" + name).strip()
+                if value:
+                    found.setdefault(name, value)
+    return found
+
+
+class Attempts:
+    """Runs the attempts in a child and reads its results from a pipe."""
+
+    def __init__(self, workspace, scratch):
+        self._attempts = _attempts(workspace, scratch)
+        self._found = {}
+        self._pid, self._fd = -1, -1
+        self._start(0)
+
+    def _start(self, first):
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._pid = os.fork()
+        except OSError:
+            os.close(reading)
+            os.close(writing)
+            return
+        if self._pid == 0:
+            try:
+                for name, attempt in self._attempts[first:]:
+                    os.write(writing, (name + "=").encode())
+                    os.write(writing, (_outcome(attempt) + "\n").encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        self._fd = reading
+
+    def results(self):
+        import select
+        while self._fd >= 0:
+            text, poll = b"", select.poll()
+            poll.register(self._fd, select.POLLIN)
+            while poll.poll(ATTEMPTS_SECONDS):
+                data = os.read(self._fd, 4096)
+                if not data:
+                    break
+                text += data
+            else:
+                os.kill(self._pid, native.SIGKILL)
+            os.close(self._fd)
+            self._fd = -1
+            os.waitpid(self._pid, 0)
+            for line in text.decode().splitlines():
+                name, _, value = line.partition("=")
+                self._found[name] = value or "killed"
+            if text and text[-1:] != b"\n":  # it was killed in the middle: on with the next
+                self._start(len(self._found))
+        return {name: self._found.get(name, "unavailable") for name, _ in self._attempts}
+
+
+def _outcome(attempt):
+    try:
+        attempt()
+        return "ok"
+    except _Unavailable:
+        return "unavailable"
+    except OSError as err:
+        return errno.errorcode.get(err.errno, "E%d" % (err.errno or 0))
+    except Exception:  # whatever it is, it was not done
+        return "unavailable"
+
+
+class _Unavailable(Exception):
+    pass
+
+
+def _attempts(workspace, scratch):
+    return [
+        ("write_root", lambda: _create("/")),
+        ("write_workspace", lambda: _create(workspace)),
+        ("write_scratch", lambda: _create(scratch)),
+        ("exec_workspace", lambda: _execute(workspace)),
+        ("unshare_user", lambda: _native("unshare", 0x10000000)),
+        ("socket_inet", lambda: _native("socket", 2, 1, 0)),
+        ("socket_unix", lambda: _native("socket", 1, 1, 0)),
+        ("socket_netlink", lambda: _native("socket", 16, 3, 0)),
+        ("socket_vsock", lambda: _native("socket", 40, 1, 0)),
+        ("io_uring_setup", lambda: _syscall(0, 1, bytes(bytearray(120)))),
+        ("ptrace_traceme", lambda: _native("ptrace", 0, 0, 0, 0)),
+        ("keyctl", lambda: _syscall(1, 0, -3, 0)),
+        ("mount", lambda: _mount(scratch)),
+        ("kill_parent", _kill_parent(os.getppid())),
+        ("chmod_root", lambda: os.chmod("/", stat.S_IMODE(os.stat("/").st_mode))),
+    ]
+
+
+def _create(directory):
+    path = "%s/.brig-probe-%d" % (directory.rstrip("/"), os.getpid())
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    os.unlink(path)
+
+
+def _execute(directory):
+    path = "%s/.brig-probe-%d" % (directory.rstrip("/"), os.getpid())
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o700)
+    os.write(fd, b"\0not a program\n")
+    os.close(fd)
+    try:
+        os.execv(path, [path])
+    except OSError as err:
+        if err.errno != errno.ENOEXEC:  # that is what the kernel says after it would have executed it
+            raise
+    finally:
+        os.unlink(path)
+
+
+def _native(name, *args):
+    if not native.available():
+        raise _Unavailable()
+    return native.call(name, *args)
+
+
+def _syscall(index, *args):
+    numbers = _SYSCALLS.get(os.uname().machine)
+    if numbers is None or sys.maxsize < 1 << 32:
+        raise _Unavailable()
+    return _native("syscall", numbers[index], *args)
+
+
+def _mount(directory):
+    try:
+        _native("mount", b"none\0", os.fsencode(directory) + b"\0", b"brig-no-such-type\0", 0, None)
+    except OSError as err:
+        if err.errno != errno.ENODEV:  # past the check of permissions, and nothing was mounted
+            raise
+
+
+def _kill_parent(pid):
+    def attempt():
+        if pid == 0:  # it is in another process namespace
+            raise _Unavailable()
+        os.kill(pid, 0)
+    return attempt

@@ -1,0 +1,65 @@
+"""From hello to ready: checks what brig asks for, and says what this runner is."""
+import os
+import sys
+
+from . import VERSION, frames
+
+_STRINGS = ("session", "workspace", "scratch", "timezone", "locale")
+
+
+def check(message):
+    """The hello message with its types checked and its defaults filled in."""
+    if message.get("version") != VERSION:
+        raise frames.ProtocolError("brig speaks version %.20r, this runner speaks %d" % (message.get("version"), VERSION))
+    hello = {}
+    for name in _STRINGS:
+        hello[name] = message.get(name) or ""
+        if not isinstance(hello[name], str) or "\0" in hello[name]:
+            raise frames.ProtocolError("hello without a good %s" % name)
+    bounds = message.get("bounds")
+    if not isinstance(bounds, dict) or not all(
+            type(bounds.get(name)) is int and bounds[name] >= 0 for name in ("kept", "logged", "display")):
+        raise frames.ProtocolError("hello without good bounds")
+    for name in ("workspace", "scratch"):
+        if not hello[name].startswith("/"):
+            raise frames.ProtocolError("%s is not an absolute path" % name)
+    hello["bounds"] = bounds
+    return hello
+
+
+def prepare(hello):
+    """Opens the workspace and makes the directories of the scratch space."""
+    workspace = os.open(hello["workspace"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for name in ("home", "tmp", "cache", "matplotlib"):
+        try:
+            os.mkdir(hello["scratch"] + "/" + name, 0o700)
+        except FileExistsError:
+            pass
+    return workspace
+
+
+def report(directory, hello, dumpable):
+    from . import observe
+    return {
+        "type": "ready", "version": VERSION, "runner": source_hash(directory),
+        "python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name,
+        "executable": sys.executable or "", "packages": observe.packages(),
+        "observed": observe.observed(hello["workspace"], hello["scratch"], dumpable),
+    }
+
+
+def source_hash(directory):
+    """SHA-256 over every file's path, NUL, content, NUL, in the order of the paths."""
+    try:
+        from _sha2 import sha256  # Python 3.12
+    except ImportError:
+        try:
+            from _sha256 import sha256
+        except ImportError:
+            from hashlib import sha256
+    names = ["brigrunner/" + name for name in os.listdir(directory + "/brigrunner") if name.endswith(".py")]
+    digest = sha256()
+    for name in sorted(names + ["start.py"]):
+        with open(directory + "/" + name, "rb") as file:
+            digest.update(name.encode() + b"\0" + file.read() + b"\0")
+    return digest.hexdigest()
