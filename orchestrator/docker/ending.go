@@ -1,0 +1,62 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"brig/orchestrator/sandbox"
+)
+
+// askTimeout bounds the questions that are asked when a stream has ended.
+const askTimeout = 2 * time.Second
+
+// killedStatus is what an engine reports for a process that SIGKILL ended. A
+// program can choose the same number, so it is never the only evidence.
+const killedStatus = 137
+
+// classify finds out why the stream of a container has ended, which looks the same
+// whether the container, the connection or the engine went away. It asks the
+// engine; where the engine cannot be asked, nothing was seen, and that is said.
+func (x *box) classify(ctx context.Context) sandbox.Ending {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	state, err := x.engine.cli.ContainerInspect(ctx, x.id)
+	switch {
+	case err == nil && state.State != nil && state.State.OOMKilled && !state.State.Running:
+		return sandbox.Ending{Cause: sandbox.MemoryOut, Detail: "the kernel killed the runner at the memory limit"}
+	case err == nil && state.State != nil && state.State.Running:
+		if ended, ok := x.status(ctx); ok { // it ended between the stream and the question
+			return ended
+		}
+		return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the engine closed the connection to a container that still ran"}
+	case err == nil || errdefs.IsNotFound(err):
+		if ended, ok := x.status(ctx); ok {
+			return ended
+		}
+		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the container was removed and nobody saw how it ended"}
+	default:
+		return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the docker engine at " + x.engine.endpoint + " went away, so no end was seen"}
+	}
+}
+
+// status is what the wait that began before the start has to say.
+func (x *box) status(ctx context.Context) (sandbox.Ending, bool) {
+	select {
+	case <-x.exited.done:
+	case <-ctx.Done():
+		return sandbox.Ending{}, false
+	}
+	switch {
+	case x.exited.err != nil:
+		return sandbox.Ending{}, false
+	case x.exited.status == 0:
+		return sandbox.Ending{Cause: sandbox.Exit, Detail: "the runner ended by itself"}, true
+	case x.exited.status == killedStatus:
+		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the container was killed from outside"}, true
+	default:
+		return sandbox.Ending{Cause: sandbox.Killed, Detail: fmt.Sprintf("the runner ended with status %d", x.exited.status)}, true
+	}
+}

@@ -1,0 +1,83 @@
+package docker
+
+import (
+	"context"
+
+	"brig/orchestrator/sandbox"
+)
+
+// Capabilities forecasts from what the engine says about itself. Only a posture,
+// read back from a container, is evidence.
+func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbox.Layer, error) {
+	e, err := b.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.runtime(base.Runtime); err != nil {
+		return nil, err
+	}
+	mechanisms := map[sandbox.LayerID]string{
+		sandbox.FSWrite:       "read-only root; workspace and in-memory scratch only",
+		sandbox.FSRead:        "own mount namespace with the image and the workspace",
+		sandbox.NetOutbound:   "own network namespace without an interface",
+		sandbox.NetLoopback:   "a loopback of the container's own",
+		sandbox.UnixSockets:   "own mount, network and ipc namespaces",
+		sandbox.ProcessLimit:  "cgroup pids",
+		sandbox.MemoryLimit:   "cgroup memory, no swap",
+		sandbox.CPULimit:      "cgroup quota",
+		sandbox.DiskLimit:     "read-only root, sized scratch, file size limit",
+		sandbox.OutputLimit:   "the runner's bound and brig's ring",
+		sandbox.WallClock:     "brig's timer, then SIGKILL inside, then removal of the container",
+		sandbox.NoNewPrivs:    "no_new_privs",
+		sandbox.Capabilities:  "all capabilities dropped",
+		sandbox.SyscallFilter: "seccomp, brig's own profile",
+		sandbox.Signals:       "own pid namespace",
+		sandbox.Ptrace:        "own pid namespace, seccomp, runner not dumpable",
+		sandbox.InheritedFDs:  "started by the engine with three pipes of its own",
+		sandbox.Environment:   "a fixed list of names",
+		sandbox.Devices:       "the runtime's basic devices only",
+		sandbox.KernelSurface: "shared kernel behind the system call filter",
+		sandbox.TreeKill:      "own pid namespace; ends with its first process",
+	}
+	gaps := e.gaps(base)
+	layers := make([]sandbox.Layer, 0, len(mechanisms))
+	for _, id := range sandbox.Layers() {
+		layer := sandbox.Layer{ID: id, State: sandbox.Enforced, Mechanism: mechanisms[id]}
+		if gap, ok := gaps[id]; ok {
+			layer.State, layer.Code, layer.Reason, layer.Remedy = gap.State, gap.Code, gap.Reason, gap.Remedy
+		}
+		layers = append(layers, layer)
+	}
+	return layers, sandbox.Complete(layers)
+}
+
+// gaps are the layers that this engine says it cannot enforce.
+func (e *engine) gaps(base sandbox.Base) map[sandbox.LayerID]sandbox.Layer {
+	gaps := map[sandbox.LayerID]sandbox.Layer{}
+	add := func(id sandbox.LayerID, state sandbox.LayerState, code, reason, remedy string) {
+		gaps[id] = sandbox.Layer{State: state, Code: code, Reason: reason, Remedy: remedy}
+	}
+	const delegate = "docker info"
+	if !e.info.PidsLimit {
+		add(sandbox.ProcessLimit, sandbox.Off, "pids-not-accounted", "the engine's machine does not limit processes by control group", delegate)
+	}
+	switch {
+	case !e.info.MemoryLimit:
+		add(sandbox.MemoryLimit, sandbox.Off, "memory-not-accounted", "the engine's machine does not limit memory by control group", delegate)
+	case !e.info.SwapLimit:
+		add(sandbox.MemoryLimit, sandbox.Partial, "swap-not-limited", "swap comes on top, because the engine's machine does not account for it", "add swapaccount=1 to its kernel command line")
+	}
+	if !e.info.CPUCfsQuota {
+		add(sandbox.CPULimit, sandbox.Off, "cpu-not-accounted", "the engine's machine has no processor quota", delegate)
+	}
+	if !e.secures("seccomp") {
+		add(sandbox.SyscallFilter, sandbox.Off, "seccomp-missing", "the engine was built or configured without seccomp", delegate)
+	}
+	if e.placing().bind {
+		add(sandbox.DiskLimit, sandbox.Partial, "workspace-not-limited", "no engine limits a bound directory, so only each file in the workspace is limited, not their sum", "")
+	}
+	if base.Runtime != "runsc" {
+		add(sandbox.KernelSurface, sandbox.Partial, "shared-kernel", "the container shares the kernel of the engine's machine", "install the gVisor runtime on the engine and set docker.runtime to runsc")
+	}
+	return gaps
+}

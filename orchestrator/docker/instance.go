@@ -1,0 +1,141 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/wire"
+)
+
+// instance is one container with its runner, bound to a session.
+type instance struct {
+	id      sandbox.InstanceID
+	box     *box
+	peer    *wire.Peer
+	posture sandbox.Posture
+
+	watching sync.WaitGroup
+	done     chan struct{} // closed with the ending final
+	closing  sync.Once
+	closed   chan struct{} // closed with closeErr set
+	closeErr error
+
+	mu     sync.Mutex
+	ending sandbox.Ending // the first one counts
+	gone   bool
+}
+
+func newInstance(id sandbox.InstanceID, x *box, peer *wire.Peer, posture sandbox.Posture) *instance {
+	i := &instance{
+		id: id, box: x, peer: peer, posture: posture,
+		done: make(chan struct{}), closed: make(chan struct{}),
+	}
+	i.watching.Go(i.watch)
+	return i
+}
+
+// watch waits for the end of the stream and finds out why it ended.
+func (i *instance) watch() {
+	<-i.peer.Done()
+	if !i.ended() {
+		i.end(i.box.classify(context.Background()))
+	}
+	i.mu.Lock()
+	i.gone = true
+	i.mu.Unlock()
+	close(i.done)
+}
+
+func (i *instance) end(e sandbox.Ending) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ending == (sandbox.Ending{}) {
+		i.ending = e
+	}
+}
+
+func (i *instance) ended() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.ending != sandbox.Ending{}
+}
+
+func (i *instance) ID() sandbox.InstanceID { return i.id }
+
+func (i *instance) Posture() sandbox.Posture {
+	p := i.posture
+	p.Layers, p.Promised, p.Notes = slices.Clone(p.Layers), slices.Clone(p.Promised), slices.Clone(p.Notes)
+	return p
+}
+
+func (i *instance) Done() <-chan struct{} { return i.done }
+
+func (i *instance) Cause() sandbox.Ending {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.gone {
+		return sandbox.Ending{}
+	}
+	return i.ending
+}
+
+func (i *instance) Run(ctx context.Context, req wire.Run, emit func(wire.Event) error) (wire.Exit, error) {
+	exit, err := i.peer.Run(ctx, req, emit)
+	return exit, i.translate(err)
+}
+
+func (i *instance) Call(ctx context.Context, req wire.Control, in io.Reader, out io.Writer) (wire.Reply, error) {
+	reply, err := i.peer.Call(ctx, req, in, out)
+	return reply, i.translate(err)
+}
+
+func (i *instance) Interrupt(ctx context.Context, run wire.RunID, level wire.Level, sweep bool) error {
+	return i.translate(i.peer.Interrupt(ctx, run, level, sweep))
+}
+
+// translate turns the wire's errors into the contract's.
+func (i *instance) translate(err error) error {
+	var lost *wire.LostError
+	switch {
+	case errors.Is(err, wire.ErrNotRunning):
+		return fmt.Errorf("interrupt: %w", sandbox.ErrNotRunning)
+	case errors.Is(err, wire.ErrEnded) && errors.As(err, &lost):
+		return &sandbox.Lost{Ending: sandbox.Ending{Cause: sandbox.Exit, Detail: "its one program has run"}, Err: lost.Err}
+	case errors.As(err, &lost):
+		<-i.done // soon: the questions about the end are bounded
+		return &sandbox.Lost{Ending: i.Cause(), Err: lost.Err}
+	}
+	return err
+}
+
+// closeTimeout bounds what Close does, whatever ctx says.
+const closeTimeout = 9 * time.Second
+
+// Close ends the runner by ending its input, and then removes the container
+// whether it has ended or not. When ctx ends first, that goes on in the background
+// for at most closeTimeout.
+func (i *instance) Close(ctx context.Context) error {
+	i.closing.Do(func() {
+		i.end(sandbox.Ending{Cause: sandbox.Cancelled, Detail: "closed by brig"})
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		go func() { // waited for by everyone who waits for closed
+			defer close(i.closed)
+			defer cancel()
+			err := i.peer.Close()
+			i.closeErr = errors.Join(err, i.box.undo(bounded))
+			i.watching.Wait()
+		}()
+	})
+	select {
+	case <-i.closed:
+		return i.closeErr
+	case <-ctx.Done():
+		return &sandbox.LeftBehind{What: []string{"container " + i.box.name}, Err: context.Cause(ctx)}
+	}
+}

@@ -1,0 +1,131 @@
+package docker
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"brig/orchestrator/sandbox"
+)
+
+// placing is how a workspace gets into a container on this engine, and as whom
+// code runs there:
+//
+//	engine on this machine, ordinary user   bind, as that user: what code writes is the user's own
+//	engine on this machine, brig as root    bind, as 65532, to whom the directory is given
+//	rootless engine of this user            bind, as 0, which is that user outside and has no capability
+//	engine that maps users, or elsewhere    a tmpfs of its own, as 65532; files travel in the runner's frames
+type placing struct {
+	bind   bool
+	user   user
+	reason string // why it is not bound
+}
+
+func (e *engine) placing() placing { return place0(e, os.Getuid(), os.Getgid()) }
+
+func place0(e *engine, uid, gid int) placing {
+	switch {
+	case !e.transport.local():
+		return placing{user: sandboxUser(), reason: "the engine is reached over the network and cannot see this machine's directories"}
+	case e.secures("userns"):
+		return placing{user: sandboxUser(), reason: "the engine maps users, so a bound directory would belong to nobody brig knows"}
+	case uid > 0 && e.secures("rootless"):
+		return placing{bind: true, user: user{0, 0}}
+	case uid > 0:
+		return placing{bind: true, user: user{uid, gid}}
+	default: // root, or a system without numeric users, where the engine's own machine maps ownership
+		return placing{bind: true, user: sandboxUser()}
+	}
+}
+
+func (p placing) describe() string {
+	if p.bind {
+		return "bound, as user " + p.user.String()
+	}
+	return "in memory, as user " + p.user.String() + ": " + p.reason
+}
+
+// secures tells whether the engine lists a security option, such as seccomp.
+func (e *engine) secures(name string) bool {
+	return slices.ContainsFunc(e.info.SecurityOptions, func(option string) bool {
+		return option == "name="+name || strings.HasPrefix(option, "name="+name+",")
+	})
+}
+
+func (e *engine) runtimes() []string {
+	var names []string
+	for name := range e.info.Runtimes {
+		names = append(names, printable(name))
+	}
+	sort.Strings(names)
+	return names
+}
+
+// runtime is what a Base asks for, in the engine's terms. auto leaves it to the
+// engine's own default and the posture says which that was.
+func (e *engine) runtime(name string) (string, error) {
+	if name == "" || name == "auto" {
+		return "", nil
+	}
+	if _, ok := e.info.Runtimes[name]; ok {
+		return name, nil
+	}
+	return "", &sandbox.Unavailable{
+		Backend: sandbox.Docker, Code: "runtime-missing",
+		Reason: fmt.Sprintf("docker engine at %s has no runtime %q, it has %s", e.endpoint, name, strings.Join(e.runtimes(), ", ")),
+		Remedy: "docker info --format '{{json .Runtimes}}'",
+	}
+}
+
+// workspaceFor checks the directory and, where brig is root, gives it to who runs code.
+func (p placing) workspaceFor(directory string) (place, error) {
+	info, err := os.Stat(directory)
+	if err != nil {
+		return place{}, fmt.Errorf("look at the workspace: %w", err)
+	}
+	if !info.IsDir() {
+		return place{}, fmt.Errorf("look at the workspace: %s is not a directory", directory)
+	}
+	if !p.bind {
+		return place{}, nil
+	}
+	absolute, err := filepath.Abs(directory)
+	if err != nil {
+		return place{}, fmt.Errorf("resolve the workspace: %w", err)
+	}
+	resolved, err := filepath.EvalSymlinks(absolute)
+	if err != nil {
+		return place{}, fmt.Errorf("resolve the workspace: %w", err)
+	}
+	if os.Getuid() == 0 {
+		if err := give(resolved, p.user); err != nil {
+			return place{}, err
+		}
+	}
+	return place{directory: resolved}, nil
+}
+
+// give changes the owner of a directory and of what lies in it. It goes through
+// os.Root and never follows a link, so an earlier session of the same workspace
+// cannot have planted a way out.
+func give(directory string, to user) error {
+	root, err := os.OpenRoot(directory)
+	if err != nil {
+		return fmt.Errorf("open the workspace: %w", err)
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return root.Lchown(name, to.uid, to.gid)
+	})
+	if err != nil {
+		return fmt.Errorf("give the workspace to user %s: %w", to, err)
+	}
+	return nil
+}

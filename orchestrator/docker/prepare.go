@@ -1,0 +1,199 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+
+	"brig/images"
+	"brig/orchestrator/sandbox"
+)
+
+const (
+	// startTimeout bounds create, attach and start together, when the caller's ctx does not.
+	startTimeout = 30 * time.Second
+	// undoTimeout bounds the removal of a container, also of one that a failed start left.
+	undoTimeout = 6 * time.Second
+)
+
+// Prepare starts a container whose runner waits for its hello. The image is built
+// first if the engine does not have the trusted one, which can take minutes.
+func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace string) (sandbox.Prepared, error) {
+	e, err := b.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.spec(ctx, e, base, workspace)
+	if err != nil {
+		return nil, b.orGone(ctx, e, err)
+	}
+	release, err := b.slot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the engine took longer than %s", startTimeout))
+	defer cancel()
+	box, err := b.start(ctx, e, s)
+	if err != nil {
+		return nil, b.orGone(ctx, e, err)
+	}
+	return &prepared{backend: b, engine: e, spec: s, directory: workspace, container: box}, nil
+}
+
+// orGone turns the failure of a call into the reason why the engine cannot be
+// reached, if it cannot be reached any more.
+func (b *Backend) orGone(ctx context.Context, e *engine, err error) error {
+	var known *sandbox.Unavailable
+	if ctx.Err() != nil || errors.As(err, &known) || isAnswer(err) {
+		return err
+	}
+	b.forget(e)
+	if _, gone := b.reachAgain(ctx); gone != nil {
+		return gone
+	}
+	return err
+}
+
+// isAnswer tells an error that the engine sent from one of the way to it.
+func isAnswer(err error) bool {
+	return errdefs.IsNotFound(err) || errdefs.IsConflict(err) || errdefs.IsInvalidArgument(err) ||
+		errdefs.IsInternal(err) || errdefs.IsPermissionDenied(err)
+}
+
+func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, workspace string) (spec, error) {
+	limits := base.Limits.WithDefaults()
+	if limits.Memory < minMemory {
+		return spec{}, fmt.Errorf("prepare a container: a memory limit of %d bytes is too small, at least %d", limits.Memory, minMemory)
+	}
+	if base.Network != sandbox.NetworkDeny && base.Network != sandbox.NetworkLoopback && base.Network != "" {
+		return spec{}, fmt.Errorf("prepare a container: network %q is not offered by this backend", base.Network)
+	}
+	runtime, err := e.runtime(base.Runtime)
+	if err != nil {
+		return spec{}, err
+	}
+	profile, err := seccompProfile(e.version.Arch)
+	if err != nil {
+		return spec{}, err
+	}
+	ref, err := b.ensureImage(ctx, base.Image)
+	if err != nil {
+		return spec{}, err
+	}
+	placing := e.placing()
+	where, err := placing.workspaceFor(workspace)
+	if err != nil {
+		return spec{}, err
+	}
+	id := fmt.Sprintf("%s-c%d", b.options.Process, b.count.Add(1))
+	return spec{
+		name: "brig-" + id, id: id, image: ref, limits: limits, runtime: runtime, workspace: where,
+		user: placing.user, seccomp: profile, cpus: e.info.NCPU, podman: e.podman,
+	}, nil
+}
+
+// ensureImage turns what a Base names into a trusted image.
+func (b *Backend) ensureImage(ctx context.Context, name string) (images.Ref, error) {
+	tier, err := images.ParseTier(name)
+	if err != nil {
+		return images.Ref{}, &sandbox.Unavailable{
+			Backend: sandbox.Docker, Code: "image-unknown", Reason: err.Error(), Remedy: "brig config show docker.tier", Err: err,
+		}
+	}
+	ref, err := b.images.Ensure(ctx, b, tier, b.options.Progress)
+	var missing *images.MissingBaseError
+	if errors.As(err, &missing) {
+		return images.Ref{}, &sandbox.Unavailable{
+			Backend: sandbox.Docker, Code: "image-base-missing",
+			Reason: fmt.Sprintf("the runner image cannot be built: the base image %s is not on the engine", missing.Base),
+			Remedy: missing.Remedy(), Err: err,
+		}
+	}
+	return ref, err
+}
+
+// box is one container and brig's end of its stream.
+type box struct {
+	engine *engine
+	name   string
+	id     string
+	stream types.HijackedResponse
+	exited *exitWatch
+}
+
+// start makes a container and starts it. Whatever fails, even without an answer,
+// nothing with its name is left.
+func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err error) {
+	made := &box{engine: e, name: s.name}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, made.undo(ctx))
+		}
+	}()
+	created, err := e.cli.ContainerCreate(ctx, s.config(b.labels(s)), s.hostConfig(), nil, nil, s.name)
+	if err != nil {
+		return made, fmt.Errorf("create the container: %w", err)
+	}
+	made.id = created.ID
+	if !e.podman {
+		if made.stream, err = attach(ctx, e.cli, made.id); err != nil {
+			return made, fmt.Errorf("attach to the container: %w", err)
+		}
+	}
+	made.exited = watchExit(ctx, e, made.id)
+	if err := e.cli.ContainerStart(ctx, made.id, container.StartOptions{}); err != nil {
+		return made, fmt.Errorf("start the container: %w", err)
+	}
+	if e.podman {
+		if made.stream, err = attach(ctx, e.cli, made.id); err != nil {
+			return made, fmt.Errorf("attach to the container: %w", err)
+		}
+	}
+	return made, nil
+}
+
+// undo removes by name: after a create without an answer there is no id, and the
+// engine may carry it out all the same.
+func (x *box) undo(ctx context.Context) error {
+	if x.stream.Conn != nil {
+		x.stream.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	err := x.remove(ctx)
+	if x.exited != nil {
+		x.exited.stop()
+	}
+	if err != nil {
+		return &sandbox.LeftBehind{What: []string{"container " + x.name}, Err: err}
+	}
+	return nil
+}
+
+// remove kills and removes the container, and returns nil when it is gone.
+func (x *box) remove(ctx context.Context) error {
+	err := x.engine.cli.ContainerRemove(ctx, x.name, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	switch {
+	case err == nil || errdefs.IsNotFound(err):
+		return nil
+	case errdefs.IsConflict(err): // the engine is removing it already
+		results, failures := x.engine.cli.ContainerWait(ctx, x.name, container.WaitConditionRemoved)
+		select {
+		case <-results:
+			return nil
+		case err := <-failures:
+			if errdefs.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("wait for the container to be removed: %w", err)
+		}
+	default:
+		return fmt.Errorf("remove the container: %w", err)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !unix && !windows
+
+package docker
+
+// refused cannot be told here; the error's own text is shown instead.
+func refused(error) bool { return false }

@@ -1,0 +1,223 @@
+package docker
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/profiles/seccomp"
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+var update = flag.Bool("update", false, "rewrite the files that are derived from tables")
+
+func arches() map[string]specs.Arch {
+	return map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}
+}
+
+// applies says whether a conditional rule of moby's holds in a brig container:
+// no capability, that architecture, any kernel that brig supports.
+func applies(s *seccomp.Syscall, arch string) bool {
+	if in := s.Includes; in != nil {
+		if len(in.Caps) > 0 || len(in.Arches) > 0 && !slices.Contains(in.Arches, arch) {
+			return false
+		}
+	}
+	if ex := s.Excludes; ex != nil && slices.Contains(ex.Arches, arch) {
+		return false // excluded capabilities are never there
+	}
+	return true
+}
+
+// derive makes brig's profile from moby's default.
+func derive(arch string) *specs.LinuxSeccomp {
+	base := seccomp.DefaultProfile()
+	out := &specs.LinuxSeccomp{
+		DefaultAction:   base.DefaultAction,
+		DefaultErrnoRet: base.DefaultErrnoRet,
+		Architectures:   []specs.Arch{arches()[arch]},
+	}
+	var plain []string
+	for _, rule := range base.Syscalls {
+		if !applies(rule, arch) {
+			continue
+		}
+		if rule.Action == specs.ActAllow && len(rule.Args) == 0 {
+			plain = append(plain, rule.Names...)
+			continue
+		}
+		kept := rule.LinuxSyscall
+		kept.Names = slices.DeleteFunc(slices.Clone(rule.Names), func(name string) bool {
+			return name == "socket" || slices.Contains(withheld(), name)
+		})
+		if len(kept.Names) > 0 {
+			out.Syscalls = append(out.Syscalls, kept)
+		}
+	}
+	plain = slices.DeleteFunc(plain, func(name string) bool {
+		return name == "socket" || name == "socketpair" || slices.Contains(withheld(), name)
+	})
+	slices.Sort(plain)
+	out.Syscalls = slices.Insert(out.Syscalls, 0, specs.LinuxSyscall{Names: slices.Compact(plain), Action: specs.ActAllow})
+	for _, f := range families() {
+		out.Syscalls = append(out.Syscalls, specs.LinuxSyscall{
+			Names: []string{"socket", "socketpair"}, Action: specs.ActAllow,
+			// The kernel looks at the low 32 bits only, so the comparison does too.
+			Args: []specs.LinuxSeccompArg{{Index: 0, Value: 0xffffffff, ValueTwo: f.number, Op: specs.OpMaskedEqual}},
+		})
+	}
+	return out
+}
+
+func TestSeccompFilesAreDerived(t *testing.T) {
+	for arch := range arches() {
+		var want bytes.Buffer
+		encoder := json.NewEncoder(&want)
+		encoder.SetIndent("", "\t")
+		if err := encoder.Encode(derive(arch)); err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join("seccomp", arch+".json")
+		if *update {
+			if err := os.WriteFile(name, want.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		got, err := seccompProfile(arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != want.String() {
+			t.Errorf("%s is not what the tables make of moby's default; run go test -run Seccomp -update", name)
+		}
+	}
+}
+
+// TestSeccompNeverWider reads the shipped files, not the derivation.
+func TestSeccompNeverWider(t *testing.T) {
+	for arch := range arches() {
+		text, err := seccompProfile(arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ours specs.LinuxSeccomp
+		if err := json.Unmarshal([]byte(text), &ours); err != nil {
+			t.Fatal(err)
+		}
+		if ours.DefaultAction != specs.ActErrno {
+			t.Errorf("%s: default action %s", arch, ours.DefaultAction)
+		}
+		if len(ours.Architectures) != 1 {
+			t.Errorf("%s: architectures %v, want one", arch, ours.Architectures)
+		}
+		free := map[string]bool{}                       // allowed by moby without a condition
+		bound := map[string][][]specs.LinuxSeccompArg{} // allowed with these arguments
+		refused := map[string]*uint{}                   // refused with this errno
+		for _, rule := range seccomp.DefaultProfile().Syscalls {
+			if !applies(rule, arch) {
+				continue
+			}
+			for _, name := range rule.Names {
+				switch {
+				case rule.Action != specs.ActAllow:
+					refused[name] = rule.ErrnoRet
+				case len(rule.Args) == 0:
+					free[name] = true
+				default:
+					bound[name] = append(bound[name], rule.Args)
+				}
+			}
+		}
+		for _, rule := range ours.Syscalls {
+			for _, name := range rule.Names {
+				switch {
+				case rule.Action != specs.ActAllow:
+					if refused[name] == nil || rule.ErrnoRet == nil || *refused[name] != *rule.ErrnoRet {
+						t.Errorf("%s: %s is refused in another way than moby does", arch, name)
+					}
+				case free[name]:
+				case name == "socket":
+					if len(rule.Args) != 1 || !mobyAllowsFamily(bound["socket"], rule.Args[0].ValueTwo) {
+						t.Errorf("%s: socket %v is not allowed by moby's default", arch, rule.Args)
+					}
+				case !slices.ContainsFunc(bound[name], func(args []specs.LinuxSeccompArg) bool { return slices.Equal(args, rule.Args) }):
+					t.Errorf("%s: %s %v is not allowed by moby's default", arch, name, rule.Args)
+				}
+			}
+		}
+	}
+}
+
+// mobyAllowsFamily asks moby's rules, whatever operator they are written with.
+func mobyAllowsFamily(rules [][]specs.LinuxSeccompArg, number uint64) bool {
+	for _, args := range rules {
+		if len(args) != 1 || args[0].Index != 0 {
+			continue
+		}
+		a := args[0]
+		switch a.Op {
+		case specs.OpEqualTo:
+			if number == a.Value {
+				return true
+			}
+		case specs.OpLessThan:
+			if number < a.Value {
+				return true
+			}
+		case specs.OpLessEqual:
+			if number <= a.Value {
+				return true
+			}
+		case specs.OpGreaterThan:
+			if number > a.Value {
+				return true
+			}
+		case specs.OpMaskedEqual:
+			if number&a.Value == a.ValueTwo {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestSeccompWithholds(t *testing.T) {
+	never := append(withheld(), "mount", "umount2", "unshare", "setns", "pivot_root", "kexec_load", "init_module", "finit_module", "delete_module", "reboot", "chroot", "swapon", "syslog", "clone3")
+	for arch := range arches() {
+		text, err := seccompProfile(arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ours specs.LinuxSeccomp
+		if err := json.Unmarshal([]byte(text), &ours); err != nil {
+			t.Fatal(err)
+		}
+		allowed := map[string]bool{}
+		for _, rule := range ours.Syscalls {
+			if rule.Action == specs.ActAllow {
+				for _, name := range rule.Names {
+					allowed[name] = true
+				}
+			}
+		}
+		for _, name := range never {
+			if allowed[name] {
+				t.Errorf("%s: %s is allowed", arch, name)
+			}
+		}
+		for _, control := range []string{"read", "openat", "execve", "clone", "socket", "pidfd_open", "futex"} {
+			if !allowed[control] {
+				t.Errorf("%s: %s is not allowed", arch, control)
+			}
+		}
+		if strings.Contains(text, "SCMP_ARCH_X86\"") || strings.Contains(text, "X32") {
+			t.Errorf("%s: a second architecture is named", arch)
+		}
+	}
+}
