@@ -102,12 +102,13 @@ func against(t *testing.T, script func(x *raw), use func(p *Peer)) {
 	settle(t, before)
 }
 
-// oneRun says hello and runs once. Whatever happens, it ends.
+// oneRun says hello and runs once. Whatever happens, it ends. The source is longer
+// than its stream's credit, so that this stream stays open.
 func oneRun(ctx context.Context, p *Peer, emit func(Event) error) (Exit, error) {
 	if _, err := p.Hello(ctx, testHello()); err != nil {
 		return Exit{}, err
 	}
-	return p.Run(ctx, Run{ID: "r1", Source: source("x = 1")}, emit)
+	return p.Run(ctx, Run{ID: "r1", Source: make([]byte, InitialCredit+1)}, emit)
 }
 
 func TestHostileRunner(t *testing.T) {
@@ -207,7 +208,6 @@ func TestHostileRunner(t *testing.T) {
 		"ready twice":          func(x *raw) { x.greet(); x.ready() },
 		"exit before ready":    func(x *raw) { x.until("hello"); x.json(exitOf("r1")) },
 		"exit for another run": func(x *raw) { x.start(); x.json(exitOf("r2")) },
-		"exit of no run":       func(x *raw) { x.greet(); x.json(exitOf("r1")) },
 		"started for another":  func(x *raw) { x.greet(); x.until("run"); x.json(`{"type":"started","run":"r2"}`) },
 		"started twice":        func(x *raw) { x.start(); x.json(`{"type":"started","run":"r1"}`) },
 		"gap of another run":   func(x *raw) { x.start(); x.json(`{"type":"gap","run":"r2","name":"stdout","bytes":1}`) },
@@ -364,6 +364,15 @@ func TestReadyBeforeHello(t *testing.T) {
 	against(t, (*raw).ready, func(p *Peer) {
 		<-p.Done()
 		_, err := p.Hello(t.Context(), testHello())
+		checkViolation(t, p, err)
+	})
+}
+
+func TestExitOfNoRun(t *testing.T) {
+	against(t, func(x *raw) { x.greet(); x.json(exitOf("r1")) }, func(p *Peer) {
+		_, _ = p.Hello(t.Context(), testHello()) // it may be overtaken by the violation
+		<-p.Done()
+		_, err := p.Run(t.Context(), Run{ID: "r1"}, nil)
 		checkViolation(t, p, err)
 	})
 }

@@ -95,8 +95,8 @@ func (s *RecvStream) take() ([]byte, error) {
 		if s.end != nil {
 			return nil, s.end
 		}
-		if s.m.err != nil {
-			return nil, s.m.err
+		if s.m.err != nil { // which may be io.EOF: the end of the connection is not the end of the stream
+			return nil, &LostError{Err: s.m.err}
 		}
 		s.ready.Wait()
 	}
@@ -120,7 +120,7 @@ func (s *RecvStream) release(n int) {
 }
 
 // Read returns io.EOF at the end that the sender announced and a *ResetError
-// where it aborted; anything else means that the end was not seen.
+// where it aborted; a *LostError means that the end was not seen.
 func (s *RecvStream) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
