@@ -45,3 +45,12 @@ func archOf(goarch string) (Arch, bool) {
 	}
 	return 0, false
 }
+
+// FilterHash is the hash of the program that f means on an architecture of Go.
+func FilterHash(goarch string, f Filter) (string, bool) {
+	arch, ok := archOf(goarch)
+	if !ok {
+		return "", false
+	}
+	return Hash(f.Program(arch)), true
+}

@@ -52,9 +52,6 @@ func (h *helper) limits() error {
 // affinity narrows the process to as many processors as the limit says. Code
 // can widen it again: it bounds what happens by accident.
 func (h *helper) affinity() error {
-	if h.plan.Limits.CPUs <= 0 {
-		return nil
-	}
 	var now, want unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &now); err != nil {
 		return os.NewSyscallError("sched_getaffinity", err)
@@ -65,7 +62,8 @@ func (h *helper) affinity() error {
 			mine = append(mine, cpu)
 		}
 	}
-	if len(mine) <= h.plan.Limits.CPUs {
+	h.report.CPUs = len(mine)
+	if h.plan.Limits.CPUs <= 0 || len(mine) <= h.plan.Limits.CPUs {
 		return nil
 	}
 	// Sessions start at different processors, so that they do not share a few.
@@ -75,6 +73,6 @@ func (h *helper) affinity() error {
 	if err := unix.SchedSetaffinity(0, &want); err != nil {
 		return os.NewSyscallError("sched_setaffinity", err)
 	}
-	h.report.Affinity = h.plan.Limits.CPUs
+	h.report.CPUs, h.report.Narrowed = h.plan.Limits.CPUs, true
 	return nil
 }

@@ -9,6 +9,10 @@ const (
 	FDStatus  = 4 // writes Events, one line of JSON each
 )
 
+// LockFile is the name of an instance's lock file. Whoever works for an instance
+// holds a shared lock on it; who gets the exclusive one may take it for abandoned.
+const LockFile = "lock"
+
 // Mode is how strictly the instance must be confined.
 type Mode string
 
@@ -28,9 +32,11 @@ type Plan struct {
 	Inet      bool     `json:"inet"` // internet sockets are wanted
 	Workspace string   `json:"workspace"`
 	Scratch   string   `json:"scratch"`
-	Lock      string   `json:"lock"` // a file that the supervisor keeps locked while it lives
-	Grants    Grants   `json:"grants"`
-	Limits    Limits   `json:"limits"`
+	// Home is the directory of the instance, with LockFile in it; Scratch may be
+	// inside. The supervisor holds the lock while it lives and removes Home at the end.
+	Home   string `json:"home"`
+	Grants Grants `json:"grants"`
+	Limits Limits `json:"limits"`
 	// Namespace asks for a mount namespace of the instance's own, where the
 	// kernel gives one to this user.
 	Namespace bool `json:"namespace"`
@@ -90,7 +96,8 @@ type Report struct {
 	PrivateShm bool              `json:"private_shm"` // /dev/shm is the instance's own
 	SharedShm  bool              `json:"shared_shm"`  // /dev/shm of the machine is granted
 	Limits     map[string]uint64 `json:"limits"`      // rlimits as set, by name
-	Affinity   int               `json:"affinity"`    // processors it may use; 0 means not narrowed
+	CPUs       int               `json:"cpus"`        // processors it may use
+	Narrowed   bool              `json:"narrowed"`    // they are fewer than brig may use
 	NoNewPrivs bool              `json:"no_new_privs"`
 	Landlock   Landlock          `json:"landlock"`
 	Seccomp    Seccomp           `json:"seccomp"`

@@ -48,9 +48,9 @@ func basePlan(t *testing.T, command ...string) Plan {
 	dir := t.TempDir()
 	p := Plan{
 		Token: "t" + filepath.Base(filepath.Dir(dir)), Command: command,
-		Env:  []string{"PATH=/usr/bin:/bin", "HOME=" + dir + "/scratch", Marker + "=" + filepath.Base(dir)},
+		Env:  []string{"PATH=/usr/bin:/bin", "HOME=" + dir + "/home/scratch", Marker + "=" + filepath.Base(dir)},
 		Mode: ModeBestEffort, Namespace: true,
-		Workspace: dir + "/workspace", Scratch: dir + "/scratch", Lock: dir + "/lock",
+		Workspace: dir + "/workspace", Home: dir + "/home", Scratch: dir + "/home/scratch",
 		Grants: Grants{
 			Execute: []string{"/usr", "/bin", "/lib", "/lib64"},
 			Read:    []string{"/proc", "/etc/ld.so.cache", "/dev/zero", "/dev/urandom"},
@@ -58,7 +58,7 @@ func basePlan(t *testing.T, command ...string) Plan {
 		},
 		Limits: Limits{Memory: 1 << 30, Processes: 256, OpenFiles: 1024, FileSize: 1 << 30, Disk: 1 << 30},
 	}
-	for _, d := range []string{p.Workspace, p.Scratch} {
+	for _, d := range []string{p.Workspace, p.Home, p.Scratch} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
 		}

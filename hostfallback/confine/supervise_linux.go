@@ -113,29 +113,17 @@ func (s *supervisor) awaitOrder() {
 }
 
 func (s *supervisor) takeLock() error {
-	if s.plan.Lock == "" {
-		return nil
-	}
-	f, err := os.OpenFile(s.plan.Lock, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(s.plan.Home, LockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	s.lock = f
-	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	s.lock = f // held until the process ends
+	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 }
 
-// tidy removes the scratch directory, also when brig cannot any more. The lock
-// goes last: whoever gets it may take the rest for abandoned.
-func (s *supervisor) tidy() {
-	if s.lock == nil {
-		return
-	}
-	// What stays is found by the next sweep, which has somebody to report to.
-	if err := RemoveTree(s.plan.Scratch); err == nil {
-		_ = os.Remove(s.plan.Lock)
-		_ = os.Remove(filepath.Dir(s.plan.Lock))
-	}
-}
+// tidy removes the instance's directory, also when brig cannot any more. What
+// stays is found by the next sweep, which has somebody to report to.
+func (s *supervisor) tidy() { _ = RemoveTree(s.plan.Home) }
 
 // start brings the helper up, in namespaces of its own if the plan asks for
 // them and the kernel gives them. Doing without them is no silent retreat: the

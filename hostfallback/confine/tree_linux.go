@@ -210,3 +210,47 @@ func statusField(status, name string) string {
 	}
 	return ""
 }
+
+// Rescue kills what a killed supervisor could not: every process in the session
+// of runner, and every one whose environment carries the mark of token. It
+// returns those that would not die. A process that left the session and wiped
+// its environment is not found.
+func Rescue(token string, runner int) []int {
+	deadline := time.Now().Add(sweepTimeout)
+	for {
+		var left []int
+		for _, pid := range processes() {
+			if belongs(pid, token, runner) {
+				_ = unix.Kill(pid, unix.SIGKILL) // it shows again if it lives
+				left = append(left, pid)
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return left
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func belongs(pid int, token string, runner int) bool {
+	if statField(pid, 0) == "Z" || pid == os.Getpid() {
+		return false
+	}
+	if runner > 0 && statField(pid, 3) == strconv.Itoa(runner) {
+		return true
+	}
+	if token == "" {
+		return false
+	}
+	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false // not ours, or it has ended
+	}
+	mark := []byte(Marker + "=" + token)
+	for _, entry := range bytes.Split(environ, []byte{0}) {
+		if bytes.Equal(entry, mark) {
+			return true
+		}
+	}
+	return false
+}

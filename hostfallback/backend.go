@@ -1,0 +1,301 @@
+package hostfallback
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"brig/hostfallback/confine"
+	"brig/orchestrator/runner"
+	"brig/orchestrator/sandbox"
+)
+
+// Backend is the host sandbox of this machine.
+type Backend struct {
+	options Options
+}
+
+var _ sandbox.Backend = (*Backend)(nil)
+
+// New returns a backend. It starts nothing and works on every system: where
+// there is no host sandbox, Probe and Prepare say so.
+func New(o Options) (*Backend, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.Executable == "" {
+		o.Executable = "/proc/self/exe"
+	}
+	return &Backend{options: o}, nil
+}
+
+// Kind is constant.
+func (b *Backend) Kind() sandbox.Kind { return sandbox.Host }
+
+// Probe finds the interpreter and lets it say what it is.
+func (b *Backend) Probe(ctx context.Context) (sandbox.Facts, error) {
+	in, _, err := b.interpreter(ctx, sandbox.Base{})
+	if err != nil {
+		return sandbox.Facts{}, err
+	}
+	return sandbox.Facts{
+		Backend: sandbox.Host, Endpoint: in.Found, Source: in.Source, Version: in.About.version(),
+		Details: map[string]string{
+			"implementation": in.About.Implementation, "executable": in.About.Executable,
+			"prefix": strings.Join(slices.Compact(slices.Sorted(slices.Values(in.About.Prefixes))), ", "),
+		},
+	}, nil
+}
+
+// Promised are the layers that an instance promises to enforce.
+func (b *Backend) Promised(base sandbox.Base) []sandbox.LayerID { return promised(base) }
+
+// Capabilities applies every layer to a helper that runs nothing, and tells what
+// came of it.
+func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbox.Layer, error) {
+	in, script, err := b.interpreter(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	plan, release, err := b.plan(base, in, script, "")
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	plan.CheckOnly = true
+	p, started, err := launch(ctx, b.options.Executable, plan)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(p.hangUp(), p.end()); err != nil {
+		return nil, err
+	}
+	rows := layers(evidence{report: started.Report, base: base})
+	return rows, sandbox.Complete(rows)
+}
+
+// interpreter makes sure that there is a host sandbox here, that the runner's
+// files are in place and that an interpreter can run them.
+func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpreter, string, error) {
+	if err := supported(); err != nil {
+		return interpreter{}, "", err
+	}
+	script, err := runner.Install(filepath.Join(b.options.Cache, "runner"))
+	if err != nil {
+		return interpreter{}, "", fmt.Errorf("install the runner: %w", err)
+	}
+	in, err := b.options.interpret(ctx, base.Python, filepath.Dir(script))
+	return in, script, err
+}
+
+// Prepare starts a confined runner and checks what the helper reports. In
+// require mode a promised layer that does not hold ends it.
+func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace string) (sandbox.Prepared, error) {
+	base.Limits = base.Limits.WithDefaults()
+	if base.Network == sandbox.NetworkLoopback {
+		return nil, unavailable("host-network-loopback", "set host.network to deny, or use the docker backend", errors.ErrUnsupported,
+			"host.network is loopback, and the host sandbox has no loopback of its own to offer")
+	}
+	in, script, err := b.interpreter(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	if err := shield(); err != nil {
+		return nil, err
+	}
+	resolved, err := filepath.EvalSymlinks(workspace)
+	if err != nil {
+		return nil, fmt.Errorf("resolve the workspace: %w", err)
+	}
+	plan, release, err := b.plan(base, in, script, resolved)
+	if err != nil {
+		return nil, err
+	}
+	p, started, err := launch(ctx, b.options.Executable, plan)
+	if err == nil {
+		err = agrees(plan, started.Report)
+		if err == nil {
+			err = satisfies(base, layers(evidence{report: started.Report, base: base}))
+		}
+		if err != nil {
+			err = errors.Join(err, p.hangUp(), p.end())
+		}
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return newInstance(p, started, base, in, workspace, release), nil
+}
+
+// plan makes the directory of an instance and writes down what it may do. An
+// empty workspace is for an instance that runs nothing. release removes the
+// directory; the supervisor does so too, when brig cannot.
+func (b *Backend) plan(base sandbox.Base, in interpreter, script, workspace string) (confine.Plan, func(), error) {
+	base.Limits = base.Limits.WithDefaults()
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	token := hex.EncodeToString(random[:])
+	root, err := filepath.Abs(b.options.instances())
+	if err == nil {
+		err = os.MkdirAll(root, 0o700)
+	}
+	if err == nil {
+		root, err = filepath.EvalSymlinks(root)
+	}
+	home := filepath.Join(root, token)
+	if err == nil {
+		err = os.Mkdir(home, 0o700)
+	}
+	if err != nil {
+		return confine.Plan{}, nil, fmt.Errorf("make the instance's directory: %w", err)
+	}
+	unlock := func() {}
+	release := func() {
+		unlock()
+		_ = confine.RemoveTree(home) // what stays is found by Sweep
+	}
+	scratch := filepath.Join(home, "scratch")
+	if workspace == "" {
+		workspace = filepath.Join(home, "workspace")
+		err = os.Mkdir(workspace, 0o700)
+	}
+	if err == nil {
+		err = os.Mkdir(scratch, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(home, ownerFile), []byte(b.options.Owner), 0o600)
+	}
+	if err == nil {
+		unlock, err = occupy(filepath.Join(home, confine.LockFile))
+	}
+	if err != nil {
+		unlock = func() {}
+		release()
+		return confine.Plan{}, nil, fmt.Errorf("make the instance's directory: %w", err)
+	}
+	limits := base.Limits
+	cpus := (limits.MilliCPU + 999) / 1000
+	inet := base.Network == sandbox.NetworkAllow
+	return confine.Plan{
+		Token:     token,
+		Command:   []string{in.About.Executable, "-I", "-u", script},
+		Env:       environment(token, scratch, in, cpus),
+		Mode:      confine.Mode(effective(base.Mode)),
+		Inet:      inet,
+		Workspace: workspace, Scratch: scratch, Home: home,
+		Grants:    b.options.grants(in, filepath.Dir(script), inet),
+		Namespace: effective(base.Mode) != sandbox.ModeOff,
+		Limits: confine.Limits{
+			Memory: limits.Memory, Processes: limits.Processes, CPUs: cpus, OpenFiles: limits.OpenFiles,
+			FileSize: limits.FileSize, Disk: limits.Workspace,
+		},
+	}, release, nil
+}
+
+// effective reads an empty mode as the default and an unknown one as the strictest.
+func effective(m sandbox.Mode) sandbox.Mode {
+	switch m {
+	case sandbox.ModeOff, sandbox.ModeBestEffort, sandbox.ModeRequire:
+		return m
+	case "":
+		return sandbox.ModeBestEffort
+	default:
+		return sandbox.ModeRequire
+	}
+}
+
+// satisfies refuses an instance that require does not accept.
+func satisfies(base sandbox.Base, rows []sandbox.Layer) error {
+	if effective(base.Mode) != sandbox.ModeRequire {
+		return nil
+	}
+	missing := sandbox.Posture{Layers: rows, Promised: promised(base)}.Warnings()
+	if len(missing) == 0 {
+		return nil
+	}
+	return unavailable("host-sandbox-incomplete", "brig doctor", nil,
+		"host.sandbox is require, but on this machine %s", strings.Join(missing, ", "))
+}
+
+// Close does nothing: the backend holds nothing of its own.
+func (b *Backend) Close(context.Context) error { return nil }
+
+const (
+	ownerFile = "owner"
+	idFile    = "id"
+	// freshFor is how long a directory may lack its lock file before it counts as abandoned.
+	freshFor = time.Minute
+)
+
+// Sweep removes what brig processes of this owner left when they and the
+// supervisors of their instances were killed together. Instances whose
+// supervisor lives are left alone: it ends them by itself when its brig is gone.
+func (b *Backend) Sweep(ctx context.Context, owner string, keep func(sandbox.InstanceID) bool) (int, error) {
+	if supported() != nil {
+		return 0, nil // no instance was ever made here
+	}
+	entries, err := os.ReadDir(b.options.instances())
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("list the instances: %w", err)
+	}
+	removed := 0
+	var failed error
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return removed, errors.Join(failed, context.Cause(ctx))
+		}
+		gone, err := b.sweepOne(filepath.Join(b.options.instances(), e.Name()), owner, keep)
+		failed = errors.Join(failed, err)
+		if gone {
+			removed++
+		}
+	}
+	return removed, failed
+}
+
+func (b *Backend) sweepOne(home, owner string, keep func(sandbox.InstanceID) bool) (bool, error) {
+	whose, err := os.ReadFile(filepath.Join(home, ownerFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, fmt.Errorf("read the owner of an instance: %w", err)
+	}
+	if err == nil && string(whose) != owner {
+		return false, nil
+	}
+	release, ok, lockErr := abandoned(filepath.Join(home, confine.LockFile))
+	switch {
+	case errors.Is(lockErr, os.ErrNotExist):
+		// Being made at this moment, or left in the middle of that.
+		info, err := os.Stat(home)
+		if err != nil || time.Since(info.ModTime()) < freshFor {
+			return false, nil
+		}
+		release = func() {}
+	case lockErr != nil:
+		return false, fmt.Errorf("take the lock of an instance: %w", lockErr)
+	case !ok:
+		return false, nil
+	}
+	defer release()
+	id, err := os.ReadFile(filepath.Join(home, idFile))
+	if err == nil && keep != nil && keep(sandbox.InstanceID(id)) {
+		return false, nil
+	}
+	if left := rescue(filepath.Base(home), 0); len(left) > 0 {
+		return false, fmt.Errorf("end what an instance left: processes %v do not die", left)
+	}
+	if err := confine.RemoveTree(home); err != nil {
+		return false, fmt.Errorf("remove what an instance left: %w", err)
+	}
+	return true, nil
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package confine
+
+import "os"
+
+// RemoveTree removes dir and everything below it.
+func RemoveTree(dir string) error { return os.RemoveAll(dir) }

@@ -1,0 +1,265 @@
+package hostfallback
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"brig/orchestrator/sandbox"
+)
+
+//go:embed ask.py
+var askProgram string
+
+const (
+	askTimeout = 20 * time.Second
+	maxAnswer  = 1 << 20
+	maxStderr  = 4 << 10
+)
+
+// interpreter is a Python found on this machine, and what it said about itself
+// outside of any sandbox.
+type interpreter struct {
+	Found  string // the path it was found or configured at
+	Source string // why that one
+	About  about
+}
+
+// about is the answer of ask.py.
+type about struct {
+	Version        [3]int   `json:"version"`
+	Implementation string   `json:"implementation"`
+	Executable     string   `json:"executable"`
+	Prefixes       []string `json:"prefixes"`
+	Path           []string `json:"path"`
+	Loaded         []string `json:"loaded"`
+}
+
+func (a about) version() string {
+	return fmt.Sprintf("%d.%d.%d", a.Version[0], a.Version[1], a.Version[2])
+}
+
+// unavailable is the answer where no interpreter can be used.
+func unavailable(code, remedy string, err error, format string, args ...any) *sandbox.Unavailable {
+	return &sandbox.Unavailable{
+		Backend: sandbox.Host, Code: code, Reason: fmt.Sprintf(format, args...), Remedy: remedy, Err: err,
+	}
+}
+
+const (
+	remedyInstall   = "install Python 3.8 or newer, for example: sudo apt install python3"
+	remedyConfigure = "set host.python to an interpreter of 3.8 or newer, for example: export BRIG_HOST_PYTHON=/usr/bin/python3"
+)
+
+// find locates an interpreter by name or path. want comes from the session,
+// then from the options; empty means the first python3 or python on PATH.
+func (o Options) find(want string) (path, source string, err error) {
+	source = "host.python"
+	if want == "" {
+		want = o.Python
+	}
+	if want == "" {
+		for _, name := range []string{"python3", "python"} {
+			if path, ok := lookPath(name, o.env("PATH")); ok {
+				return path, "found on PATH", nil
+			}
+		}
+		return "", "", unavailable("python-missing", remedyInstall, nil, "no python3 was found on PATH")
+	}
+	if !strings.ContainsRune(want, filepath.Separator) {
+		path, ok := lookPath(want, o.env("PATH"))
+		if !ok {
+			return "", "", unavailable("python-missing", remedyConfigure, nil, "host.python is %s, and that is not on PATH", want)
+		}
+		return path, source, nil
+	}
+	path, err = filepath.Abs(want)
+	if err != nil {
+		return "", "", fmt.Errorf("resolve host.python: %w", err)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "", unavailable("python-missing", remedyConfigure, err, "host.python is %s, and there is no such file", path)
+	case err != nil:
+		return "", "", unavailable("python-unreadable", remedyConfigure, err, "host.python %s cannot be looked at: %v", path, err)
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return "", "", unavailable("python-not-executable", remedyConfigure, nil, "host.python %s is not an executable file", path)
+	}
+	return path, source, nil
+}
+
+// lookPath is exec.LookPath over a given PATH. Relative entries do not count:
+// an interpreter must not depend on where brig was started.
+func lookPath(name, path string) (string, bool) {
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		file := filepath.Join(dir, name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file, true
+		}
+	}
+	return "", false
+}
+
+// interpret finds the interpreter and asks it about itself, or remembers what it
+// said when it was the same file. runner is the directory of the runner's files.
+func (o Options) interpret(ctx context.Context, want, runner string) (interpreter, error) {
+	path, source, err := o.find(want)
+	if err != nil {
+		return interpreter{}, err
+	}
+	in := interpreter{Found: path, Source: source}
+	memory := o.memory(path, runner)
+	if in.About, err = remembered(memory); err != nil {
+		if in.About, err = o.ask(ctx, path, runner); err != nil {
+			return interpreter{}, err
+		}
+		// Only a program is the same as long as its file is. A script that looks
+		// for an interpreter can find another one tomorrow.
+		if isELF(path) {
+			remember(memory, in.About)
+		}
+	}
+	if in.About.Version[0] != 3 || in.About.Version[1] < 8 {
+		return interpreter{}, unavailable("python-too-old", remedyConfigure, nil,
+			"%s is Python %s, and brig needs 3.8 or newer", path, in.About.version())
+	}
+	return in, nil
+}
+
+// memory is the file with the answer of this very interpreter.
+func (o Options) memory(path, runner string) string {
+	key := []string{path, runner, askProgram}
+	for _, p := range []string{path, filepath.Dir(path) + "/../pyvenv.cfg"} {
+		if info, err := os.Stat(p); err == nil {
+			key = append(key, info.ModTime().String(), strconv.FormatInt(info.Size(), 10))
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join(key, "\x00")))
+	return filepath.Join(o.Cache, "python", hex.EncodeToString(sum[:12])+".json")
+}
+
+func remembered(file string) (about, error) {
+	var a about
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return a, err
+	}
+	_, err = os.Stat(a.Executable)
+	return a, err
+}
+
+// remember is an optimisation: what cannot be written is asked again.
+func remember(file string, a about) {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		panic("BUG: an interpreter's answer does not marshal: " + err.Error())
+	}
+	if os.MkdirAll(filepath.Dir(file), 0o700) != nil {
+		return
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), "new-")
+	if err != nil {
+		return
+	}
+	_, err = f.Write(raw)
+	if errors.Join(err, f.Close()) != nil || os.Rename(f.Name(), file) != nil {
+		_ = os.Remove(f.Name()) // it may be gone already
+	}
+}
+
+// ask runs the interpreter outside of any sandbox, isolated from the user's
+// settings. It runs no code but its own start-up and ask.py.
+func (o Options) ask(ctx context.Context, path, runner string) (about, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("no answer within %s", askTimeout))
+	defer cancel()
+	var out, errs bounded
+	out.left, errs.left = maxAnswer, maxStderr
+	cmd := exec.CommandContext(ctx, path, "-I", "-c", askProgram, runner)
+	// HOME is for version managers, whose python3 is a script that looks for one.
+	cmd.Env = []string{"PATH=" + filepath.Dir(path) + ":/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + o.env("HOME")}
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	var a about
+	if err == nil {
+		err = json.Unmarshal(out.Bytes(), &a)
+	}
+	if err != nil {
+		// Versions before 3.4 know neither -I nor the modules that are asked for.
+		if old, ok := oldVersion(ctx, path); ok {
+			return old, nil
+		}
+		said := strings.TrimSpace(lastLine(errs.String()))
+		if said != "" {
+			said = ": " + strconv.QuoteToGraphic(said)
+		}
+		return a, unavailable("python-broken", remedyConfigure, err, "%s does not run as a Python interpreter (%v)%s", path, err, said)
+	}
+	return a, nil
+}
+
+// oldVersion asks for the version in the one way that every Python understands.
+func oldVersion(ctx context.Context, path string) (about, bool) {
+	cmd := exec.CommandContext(ctx, path, "-V")
+	cmd.Env = []string{}
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return about{}, false
+	}
+	var a about
+	n, err := fmt.Sscanf(string(out), "Python %d.%d.%d", &a.Version[0], &a.Version[1], &a.Version[2])
+	return a, err == nil && n == 3 && a.Version[0] < 3
+}
+
+// bounded is a buffer that drops what is beyond its size.
+type bounded struct {
+	bytes.Buffer
+	left int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	keep := p[:min(len(p), b.left)]
+	b.left -= len(keep)
+	b.Buffer.Write(keep)
+	return len(p), nil
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+func isELF(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // opened for reading
+	var magic [4]byte
+	n, err := f.Read(magic[:])
+	return err == nil && n == 4 && string(magic[:]) == "\x7fELF"
+}

@@ -1,0 +1,207 @@
+package hostfallback
+
+import (
+	"fmt"
+
+	"brig/orchestrator/sandbox"
+)
+
+// landlockName is the mechanism as pages show it.
+func (e evidence) landlockName() string {
+	return fmt.Sprintf("landlock abi %d", e.report.Landlock.Used)
+}
+
+func (e evidence) fsWrite() sandbox.Layer {
+	r := e.report
+	var row sandbox.Layer
+	switch {
+	case !r.Landlock.Applied && !r.Namespace.Applied:
+		return missing(r.Landlock.Layer, "landlock")
+	case r.Namespace.Applied && r.Landlock.Applied:
+		row = enforced(e.landlockName() + ", read-only mount namespace")
+	case r.Namespace.Applied:
+		row = enforced("read-only mount namespace")
+	case r.Landlock.Used < 3:
+		row = partial(e.landlockName(), fmt.Sprintf("landlock-abi-%d-lacks-truncate", r.Landlock.Used),
+			"files outside the workspace can be emptied, because this kernel's Landlock does not see truncation", remedyKernel)
+	case r.Seccomp.Applied && !r.Seccomp.Filter.Metadata:
+		row = enforced(e.landlockName() + ", seccomp on metadata")
+	case r.SharedShm:
+		reason, remedy := userns(r.Namespace)
+		row = partial(e.landlockName(), r.Namespace.Code,
+			"mode, owner, times and attributes of the user's files outside the workspace can be changed, and /dev/shm is shared, because "+reason, remedy)
+	default:
+		reason, remedy := userns(r.Namespace)
+		row = partial(e.landlockName(), r.Namespace.Code,
+			"mode, owner, times and attributes of the user's files outside the workspace can be changed, because "+reason, remedy)
+	}
+	return e.contradicted(row, "write_root", "chmod_root")
+}
+
+func (e evidence) fsRead() sandbox.Layer {
+	r := e.report
+	if !r.Landlock.Applied {
+		return missing(r.Landlock.Layer, "landlock")
+	}
+	if r.SharedShm {
+		reason, remedy := userns(r.Namespace)
+		return partial(e.landlockName(), r.Namespace.Code,
+			"shared memory of the user's other programs can be opened by those who know its name, because "+reason, remedy)
+	}
+	return enforced(e.landlockName())
+}
+
+func (e evidence) network(gap string) sandbox.Layer {
+	r := e.report
+	var row sandbox.Layer
+	switch {
+	case e.base.Network == sandbox.NetworkAllow:
+		return off("host-network-allow", "host.network is allow: "+gap, "set host.network to deny")
+	case r.Seccomp.Applied && r.Landlock.Net:
+		row = enforced("seccomp on socket, " + e.landlockName() + " on tcp")
+	case r.Seccomp.Applied:
+		row = enforced("seccomp on socket")
+	case r.Landlock.Net:
+		row = partial(e.landlockName()+" on tcp", "landlock-tcp-only", "only plain TCP is refused, "+gap+" by other means", remedyKernel)
+	default:
+		return missing(r.Seccomp.Layer, "the system call filter")
+	}
+	return e.contradicted(row, "socket_inet", "socket_netlink", "socket_vsock")
+}
+
+func (e evidence) unixSockets() sandbox.Layer {
+	r := e.report
+	switch {
+	case r.Seccomp.Applied && !r.Seccomp.Filter.Unix:
+		return e.contradicted(enforced("seccomp on socket and socketpair"), "socket_unix")
+	case r.Landlock.Applied && r.Landlock.Used >= 9:
+		return enforced(e.landlockName() + " on names, seccomp on socketpair")
+	case r.Landlock.Applied && r.Landlock.Used >= 6:
+		return partial(e.landlockName()+" on abstract names", fmt.Sprintf("landlock-abi-%d-lacks-unix", r.Landlock.Used),
+			"services of the user that listen on a socket file can be reached", remedyKernel)
+	default:
+		return missing(r.Seccomp.Layer, "the system call filter")
+	}
+}
+
+func (e evidence) processLimit() sandbox.Layer {
+	limit := e.base.Limits.Processes
+	switch {
+	case e.report.UID == 0:
+		return partial(fmt.Sprintf("tree watched, %d", limit), "nproc-root",
+			"the kernel does not bound root; processes are counted four times a second", "do not run brig as root")
+	case e.report.Namespace.Applied:
+		return enforced(fmt.Sprintf("rlimit nproc=%d in a user namespace of its own, tree watched", limit))
+	default:
+		return partial("rlimit nproc, tree watched", "nproc-per-user",
+			"the kernel counts all processes of the user, so programs outside use up the limit and free it", remedyDocker)
+	}
+}
+
+func (e evidence) cpuLimit() sandbox.Layer {
+	limit := e.base.Limits.MilliCPU
+	switch {
+	case e.report.Narrowed:
+		return partial(fmt.Sprintf("affinity to %d processors", e.report.CPUs), "affinity-can-be-undone",
+			"code can choose other processors for itself", remedyDocker)
+	case e.report.CPUs > 0 && e.report.CPUs*1000 <= limit:
+		return enforced(fmt.Sprintf("the machine gives brig %d processors, which is within the limit", e.report.CPUs))
+	default:
+		return off("cgroup-not-delegated", "processors cannot be divided without a control group", remedyDocker)
+	}
+}
+
+func (e evidence) noNewPrivs() sandbox.Layer {
+	if !e.report.NoNewPrivs {
+		return off("not-applied", "no_new_privs was not set", "brig doctor")
+	}
+	row := enforced("prctl no_new_privs")
+	return e.readBack(row, "NoNewPrivs", "1")
+}
+
+// readBack compares what the kernel says about the runner with what must be there.
+func (e evidence) readBack(row sandbox.Layer, field, want string) sandbox.Layer {
+	if e.observed == nil || row.State != sandbox.Enforced {
+		return row
+	}
+	got := e.status(field)
+	row.Evidence = field + "=" + got
+	if got != want {
+		return sandbox.Layer{
+			State: sandbox.Off, Mechanism: row.Mechanism, Code: "probe-disagrees", Remedy: "brig doctor",
+			Reason: "it was applied, but the runner does not see it", Evidence: row.Evidence,
+		}
+	}
+	return row
+}
+
+func (e evidence) capabilities() sandbox.Layer {
+	const none = "0000000000000000"
+	row := enforced("all sets emptied")
+	for _, field := range []string{"CapPrm", "CapAmb", "CapEff"} {
+		if row = e.readBack(row, field, none); row.State != sandbox.Enforced {
+			return row
+		}
+	}
+	return row
+}
+
+func (e evidence) syscallFilter() sandbox.Layer {
+	s := e.report.Seccomp
+	if !s.Applied {
+		return missing(s.Layer, "the system call filter")
+	}
+	row := enforced(fmt.Sprintf("seccomp %s, %d instructions, %s", s.Arch, s.Length, s.Hash))
+	return e.readBack(row, "Seccomp", "2")
+}
+
+func (e evidence) signals() sandbox.Layer {
+	l := e.report.Landlock
+	switch {
+	case !l.Applied:
+		return missing(l.Layer, "landlock")
+	case l.Used >= 6:
+		return e.contradicted(enforced(e.landlockName()+" scope"), "kill_parent")
+	case l.ABI >= 6:
+		return partial("seccomp on kill(-1)", "landlock-erratum-signal",
+			"single processes of the user can be signalled: this kernel's Landlock has the scope, but not its correction", remedyKernel)
+	default:
+		return partial("seccomp on kill(-1)", fmt.Sprintf("landlock-abi-%d-lacks-scope", l.Used),
+			"single processes of the user can be signalled, because this kernel's Landlock has no scope for signals", remedyKernel)
+	}
+}
+
+func (e evidence) ptrace() sandbox.Layer {
+	r := e.report
+	var row sandbox.Layer
+	switch {
+	case r.Landlock.Applied && r.Seccomp.Applied:
+		row = enforced(e.landlockName() + " domain, seccomp")
+	case r.Landlock.Applied:
+		row = enforced(e.landlockName() + " domain")
+	case r.Namespace.Applied && r.Seccomp.Applied:
+		row = enforced("user namespace, seccomp")
+	case r.Seccomp.Applied:
+		return partial("seccomp", "landlock-missing", "memory and environment of the user's other processes can be read through /proc", remedyKernel)
+	default:
+		return missing(r.Landlock.Layer, "landlock")
+	}
+	if !r.Seccomp.Applied {
+		return row // inside its own domain a process may be traced by its parent
+	}
+	return e.contradicted(row, "ptrace_traceme")
+}
+
+func (e evidence) devices() sandbox.Layer {
+	if !e.report.Landlock.Applied {
+		return missing(e.report.Landlock.Layer, "landlock")
+	}
+	return enforced(e.landlockName() + ": null, zero, full, random")
+}
+
+func (e evidence) kernelSurface() sandbox.Layer {
+	if !e.report.Seccomp.Applied {
+		return missing(e.report.Seccomp.Layer, "the system call filter")
+	}
+	return e.contradicted(enforced("seccomp"), "unshare_user", "io_uring_setup", "keyctl", "mount")
+}
