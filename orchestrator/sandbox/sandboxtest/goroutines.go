@@ -12,9 +12,13 @@ import (
 // a goroutine that has been waited for may still be on its last instructions.
 func CheckGoroutines(t testing.TB) {
 	t.Helper()
+	checkGoroutines(t, 10*time.Second)
+}
+
+func checkGoroutines(t testing.TB, grace time.Duration) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(grace)
 		for runtime.NumGoroutine() > before {
 			if time.Now().After(deadline) {
 				t.Errorf("%d goroutines at the end, %d at the start:\n%s", runtime.NumGoroutine(), before, stacks())

@@ -217,7 +217,7 @@ func (m *Memory) Prepare(ctx context.Context, base sandbox.Base, workspace strin
 	}
 	runner.stuck = m.o.Stuck
 	i := &memoryInstance{
-		backend: m, runner: runner, workspace: workspace, done: make(chan struct{}),
+		backend: m, runner: runner, workspace: workspace, served: make(chan struct{}), done: make(chan struct{}),
 		peer: wire.NewPeer(fromRunner, toRunner, wire.PeerOptions{Close: closeBoth}),
 		posture: sandbox.Posture{
 			Backend: m.o.Kind, Identity: m.o.Identity, Layers: slices.Clone(m.o.Layers),
@@ -227,7 +227,10 @@ func (m *Memory) Prepare(ctx context.Context, base sandbox.Base, workspace strin
 	m.mu.Lock()
 	m.live[i] = struct{}{}
 	m.mu.Unlock()
-	i.watching.Go(runner.serve)
+	i.watching.Go(func() {
+		defer close(i.served)
+		runner.serve()
+	})
 	i.watching.Go(i.watch)
 	hello := wire.Hello{Version: wire.Version, Workspace: workspace, Scratch: workspace, Bounds: limits.Bounds()}
 	if _, err := i.peer.Hello(ctx, hello); err != nil {

@@ -53,6 +53,7 @@ type memoryInstance struct {
 	workspace string
 	posture   sandbox.Posture
 	watching  sync.WaitGroup
+	served    chan struct{} // closed when the runner and all its processes have ended
 	done      chan struct{}
 
 	mu     sync.Mutex
@@ -98,7 +99,7 @@ func (i *memoryInstance) lose(e sandbox.Ending) {
 // watch waits for the end of the connection and tells everybody.
 func (i *memoryInstance) watch() {
 	<-i.peer.Done()
-	i.runner.table.close()
+	<-i.served // only now: what a dying worker reports must not pass for an end
 	i.end(sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the connection to the runner ended"})
 	i.backend.mu.Lock()
 	delete(i.backend.live, i)

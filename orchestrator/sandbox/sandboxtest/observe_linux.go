@@ -73,12 +73,18 @@ func procTree(root int) []Process {
 	return out
 }
 
-func procAlive(p Process) bool {
-	number, start, _ := strings.Cut(p.ID, "@")
+// observedPID is the number of a process that procTree listed.
+func observedPID(p Process) (int, bool) {
+	number, _, _ := strings.Cut(p.ID, "@")
 	pid, err := strconv.Atoi(number)
-	if err != nil {
+	return pid, err == nil
+}
+
+func procAlive(p Process) bool {
+	pid, ok := observedPID(p)
+	if !ok {
 		return false
 	}
 	s, ok := readStat(pid)
-	return ok && s.start == start && s.alive()
+	return ok && p.ID == fmt.Sprintf("%d@%s", pid, s.start) && s.alive()
 }

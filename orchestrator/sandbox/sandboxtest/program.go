@@ -180,6 +180,9 @@ func ShowEnviron(text string) Step { return Step{Act: "environ", Text: text} }
 // tracing and descriptor passing, and prints every attempt as JSON.
 func Attack() Step { return Step{Act: "attack"} }
 
+// AttackParent is Attack of the parent process alone: for a parent that is ours to attack.
+func AttackParent() Step { return Step{Act: "attack", To: "parent"} }
+
 // AtExit registers a print for the end of the interpreter.
 func AtExit(text string) Step { return Step{Act: "at-exit", Text: text} }
 

@@ -4,26 +4,10 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"sort"
-	"strings"
 )
 
 //go:embed steps/*.py
 var stepFiles embed.FS
-
-// acts lists every act that has a Python file, sorted.
-func acts() []Act {
-	names, err := fs.Glob(stepFiles, "steps/*.py")
-	if err != nil {
-		panic("BUG: the pattern of the step files is malformed: " + err.Error())
-	}
-	var out []Act
-	for _, n := range names {
-		out = append(out, Act(strings.TrimSuffix(strings.TrimPrefix(n, "steps/"), ".py")))
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
-	return out
-}
 
 // python renders one step: its parameters as a dictionary, then its file.
 func (s Step) python() string {

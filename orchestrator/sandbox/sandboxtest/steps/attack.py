@@ -77,8 +77,11 @@ def _attack(name, fds):
 
 
 def _ancestors():
-    # The supervisor, whatever started it as far as that can be seen, and process 1.
+    # The supervisor, whatever started it as far as that can be seen, and process 1;
+    # or only the parent.
     pid, found = _os.getppid(), []
+    if _step["to"] == "parent":
+        return [pid]
     while pid > 1 and pid not in found:
         found.append(pid)
         try:
