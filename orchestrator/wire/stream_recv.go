@@ -19,6 +19,7 @@ type RecvStream struct {
 	spare   []byte // the other of two buffers that take turns
 	reading []byte // what Read has not passed on of the buffer it took
 	end     error  // io.EOF, *ResetError, or errSpent after Reset
+	refused bool   // by Reset
 	// sink takes the data on the goroutine of Serve instead of the buffer.
 	sink func(p []byte, end error) error
 }
@@ -125,7 +126,10 @@ func (s *RecvStream) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if len(s.reading) == 0 {
+	s.m.mu.Lock()
+	refused := s.refused
+	s.m.mu.Unlock()
+	if len(s.reading) == 0 || refused {
 		taken, err := s.take()
 		if err != nil {
 			return 0, err
@@ -177,6 +181,7 @@ func (s *RecvStream) Reset(reason string) {
 	if s.end != nil {
 		return
 	}
+	s.refused = true
 	s.end = fmt.Errorf("read a stream: %w", errSpent)
 	s.buf = nil
 	delete(s.m.open, s.id)
