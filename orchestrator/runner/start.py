@@ -11,9 +11,10 @@ sys.dont_write_bytecode = True
 def main():
     directory = __file__.rpartition("/")[0] or "."
     sys.path.insert(0, directory)
-    from brigrunner import supervisor, worker
+    from brigrunner import supervisor
     sys.path.remove(directory)
     boot = supervisor.main(directory)
+    from brigrunner import worker
     worker.main(boot)
 
 

@@ -1,7 +1,5 @@
 """Answers to brig's calls: files and facts by the supervisor itself, the rest by the worker."""
-import os
-
-from . import files, frames
+from . import files, frames, walks
 from .files import Refused
 
 MAX_CALLS = 32
@@ -63,10 +61,9 @@ class Calls:
             body["oom_kills"] = sup.oom.count()
             self.reply(name, body)
         elif op == "list":
-            sup.add_job(files.Listing(sup.workspace, path, limit or 200, lambda body: self.reply(name, body)))
+            sup.add_job(walks.Listing(sup.workspace, path, limit or 200, lambda body: self.reply(name, body)))
         elif op == "remove":
-            files.remove(sup.workspace, path)
-            self.reply(name)
+            sup.add_job(walks.Removal(sup.workspace, path, lambda error: self.reply(name, error=error)))
         elif op == "get":
             fd, size, mode = files.open_regular(sup.workspace, path)
             out = sup.streams.open()

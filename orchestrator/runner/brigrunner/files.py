@@ -11,10 +11,8 @@ import stat
 from . import frames
 
 MAX_DEPTH = 64
-MAX_ENTRIES = 100000  # that list looks at; beyond, entries are only counted
-MAX_BODY = 56 << 10   # of a list, to fit into one frame
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _CODES = {
     errno.ENOENT: "not-found", errno.EEXIST: "exists", errno.ENOTEMPTY: "exists",
@@ -59,7 +57,7 @@ def parent(root, parts, make=False):
                     os.mkdir(part, 0o777, dir_fd=directory)
                 except FileExistsError:
                     pass
-            below = os.open(part, _DIRECTORY, dir_fd=directory)
+            below = os.open(part, DIRECTORY, dir_fd=directory)
             os.close(directory)
             directory = below
         return directory
@@ -84,7 +82,7 @@ class Put:
         self._directory = parent(root, parts, make=True)
         self._temporary = ".brig-put-%d-%s" % (Put._count, os.urandom(8).hex())
         try:
-            self._refuse_special()
+            self._refuse_directory()
             self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
                                mode or 0o600, dir_fd=self._directory)
         except BaseException:
@@ -95,13 +93,14 @@ class Put:
         except OSError:
             pass  # where changing modes is forbidden, the one of creation has to do
 
-    def _refuse_special(self):
+    def _refuse_directory(self):
+        """What else stands at the end of the path, a link above all, is replaced, never followed."""
         try:
             info = os.stat(self._name, dir_fd=self._directory, follow_symlinks=False)
         except FileNotFoundError:
             return
-        if not stat.S_ISREG(info.st_mode):
-            raise Refused("invalid", "what is there is not a regular file")
+        if stat.S_ISDIR(info.st_mode):
+            raise Refused("invalid", "what is there is a directory")
 
     def data(self, data):
         view = memoryview(data)
@@ -117,7 +116,7 @@ class Put:
         try:
             os.close(self._fd)
             self._fd = -1
-            self._refuse_special()
+            self._refuse_directory()
             os.rename(self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
         except OSError as err:
             self._fail(refusal(err))
@@ -183,88 +182,3 @@ class Get:
             stream.reset("the file became shorter")
         os.close(self._fd)
         return None
-
-
-def remove(root, path):
-    """Removes a file, a link or an empty directory."""
-    parts = split(path)
-    directory = parent(root, parts)
-    try:
-        info = os.stat(parts[-1], dir_fd=directory, follow_symlinks=False)
-        if stat.S_ISDIR(info.st_mode):
-            os.rmdir(parts[-1], dir_fd=directory)
-        else:
-            os.unlink(parts[-1], dir_fd=directory)
-    finally:
-        os.close(directory)
-
-
-class Listing:
-    """A job that lists everything below a path, sorted, and passes the body to done."""
-
-    def __init__(self, root, path, limit, done):
-        self._limit, self._done = limit, done
-        self._entries, self._omitted = [], 0
-        self._stack = []  # of open directories: (descriptor, prefix, names not looked at yet)
-        if not path:
-            self._push(os.dup(root), "")
-            return
-        parts = split(path)
-        directory = parent(root, parts)
-        try:
-            info = os.stat(parts[-1], dir_fd=directory, follow_symlinks=False)
-            if stat.S_ISDIR(info.st_mode):
-                self._push(os.open(parts[-1], _DIRECTORY, dir_fd=directory), path + "/")
-            else:
-                self._entries.append(_entry(path, info))
-        finally:
-            os.close(directory)
-
-    def _push(self, directory, prefix):
-        self._stack.append((directory, prefix, os.listdir(directory)))
-
-    def step(self):
-        for _ in range(256):  # so many at a time, then other things have their turn
-            if not self._stack:
-                self._entries.sort(key=lambda entry: entry["path"])
-                self._done(self._body())
-                return None
-            directory, prefix, names = self._stack[-1]
-            if names:
-                self._look(directory, prefix, names.pop())
-            else:
-                os.close(directory)
-                self._stack.pop()
-        return True
-
-    def _look(self, directory, prefix, name):
-        try:
-            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        except OSError:
-            return  # it has just gone
-        if len(self._entries) < MAX_ENTRIES:
-            self._entries.append(_entry(prefix + name, info))
-        else:
-            self._omitted += 1
-        if stat.S_ISDIR(info.st_mode) and len(self._stack) < MAX_DEPTH:
-            try:
-                self._push(os.open(name, _DIRECTORY, dir_fd=directory), prefix + name + "/")
-            except OSError:
-                pass  # listed, but closed to us
-
-    def _body(self):
-        size = kept = 0
-        for entry in self._entries[:self._limit]:
-            size += 96 + 2 * len(entry["path"].encode())  # generous: quotes and escapes
-            if size > MAX_BODY:
-                break
-            kept += 1
-        return {"entries": self._entries[:kept], "omitted": self._omitted + len(self._entries) - kept}
-
-
-def _entry(path, info):
-    mode = info.st_mode
-    kind = ("file" if stat.S_ISREG(mode) else "dir" if stat.S_ISDIR(mode)
-            else "link" if stat.S_ISLNK(mode) else "other")
-    return {"path": path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-            "kind": kind, "size": info.st_size, "mtime_ns": info.st_mtime_ns}

@@ -60,6 +60,7 @@ def source_hash(directory):
     names = ["brigrunner/" + name for name in os.listdir(directory + "/brigrunner") if name.endswith(".py")]
     digest = sha256()
     for name in sorted(names + ["start.py"]):
-        with open(directory + "/" + name, "rb") as file:
-            digest.update(name.encode() + b"\0" + file.read() + b"\0")
+        fd = os.open(directory + "/" + name, os.O_RDONLY | os.O_CLOEXEC)
+        digest.update(name.encode() + b"\0" + os.read(fd, 1 << 20) + b"\0")
+        os.close(fd)
     return digest.hexdigest()

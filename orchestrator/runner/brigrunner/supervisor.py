@@ -68,6 +68,7 @@ class Supervisor:
         self.hello = None
         self.workspace = -1     # its descriptor
         self.worker = None
+        self._forked = False
         self.lost = ""          # how the interpreter ended while no run was there to be told
         self.late = output.Late()
         self.runs = runs.Runs(self)
@@ -231,6 +232,11 @@ class Supervisor:
     # The worker's life.
 
     def start_worker(self):
+        if self._forked:
+            # The first worker imports its modules itself, while this process
+            # looks around for ready; those that replace it inherit them.
+            from . import worker  # noqa: F401
+        self._forked = True
         try:
             self.worker = link.Worker(self.hello, self.null)
         except OSError as err:
@@ -252,7 +258,7 @@ class Supervisor:
     def kill_all(self):
         """Kills the worker and everything else below; returns how many others that were."""
         killed, worker = self.tree.kill_all(self.ended), self.worker
-        if worker is not None and worker.status is None and worker.pid in self.ended:
+        if worker is not None and worker.status is None and self.ended.get(worker.pid) == native.SIGKILL:
             killed -= 1
         self._notice_ended(reap=False)
         return killed

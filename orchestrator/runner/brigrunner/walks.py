@@ -1,0 +1,161 @@
+"""List and remove: walks through a tree that user code may change meanwhile.
+
+A walk is a job. step does a bounded piece of it and says whether it could go on
+at once, or None at the end: an interrupt never waits for a large directory.
+"""
+import os
+import stat
+
+from .files import DIRECTORY, MAX_DEPTH, Refused, parent, refusal, split
+
+MAX_ENTRIES = 100000  # that list looks at; beyond, entries are only counted
+MAX_BODY = 56 << 10   # of a list, to fit into one frame
+AT_ONCE = 256         # entries in one step
+MAX_ATTEMPTS = 16     # to empty one directory that is being filled
+
+
+class Listing:
+    """A job that lists everything below a path, sorted, and passes the body to done."""
+
+    def __init__(self, root, path, limit, done):
+        self._limit, self._done = limit, done
+        self._entries, self._omitted = [], 0
+        self._stack = []  # of open directories: (descriptor, prefix, names not looked at yet)
+        if not path:
+            self._push(os.dup(root), "")
+            return
+        parts = split(path)
+        directory = parent(root, parts)
+        try:
+            info = os.stat(parts[-1], dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                self._push(os.open(parts[-1], DIRECTORY, dir_fd=directory), path + "/")
+            else:
+                self._entries.append(_entry(path, info))
+        finally:
+            os.close(directory)
+
+    def _push(self, directory, prefix):
+        self._stack.append((directory, prefix, os.listdir(directory)))
+
+    def step(self):
+        for _ in range(AT_ONCE):
+            if not self._stack:
+                self._entries.sort(key=lambda entry: entry["path"])
+                self._done(self._body())
+                return None
+            directory, prefix, names = self._stack[-1]
+            if names:
+                self._look(directory, prefix, names.pop())
+            else:
+                os.close(directory)
+                self._stack.pop()
+        return True
+
+    def _look(self, directory, prefix, name):
+        try:
+            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError:
+            return  # it has just gone
+        if len(self._entries) < MAX_ENTRIES:
+            self._entries.append(_entry(prefix + name, info))
+        else:
+            self._omitted += 1
+        if stat.S_ISDIR(info.st_mode) and len(self._stack) < MAX_DEPTH:
+            try:
+                self._push(os.open(name, DIRECTORY, dir_fd=directory), prefix + name + "/")
+            except OSError:
+                pass  # listed, but closed to us
+
+    def _body(self):
+        size = kept = 0
+        for entry in self._entries[:self._limit]:
+            size += 96 + 2 * len(entry["path"].encode())  # generous: quotes and escapes
+            if size > MAX_BODY:
+                break
+            kept += 1
+        return {"entries": self._entries[:kept], "omitted": self._omitted + len(self._entries) - kept}
+
+
+def _entry(path, info):
+    mode = info.st_mode
+    kind = ("file" if stat.S_ISREG(mode) else "dir" if stat.S_ISDIR(mode)
+            else "link" if stat.S_ISLNK(mode) else "other")
+    return {"path": path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+            "kind": kind, "size": info.st_size, "mtime_ns": info.st_mtime_ns}
+
+
+class Removal:
+    """A job that removes a file, a link, or a directory with everything in it."""
+
+    def __init__(self, root, path, done):
+        parts = split(path)
+        self._done = done
+        self._stack = []  # of open directories: [descriptor, name in the one before, names left, attempts]
+        self._count = 0
+        self._top = parent(root, parts)
+        try:
+            self._take(self._top, parts[-1])
+        except BaseException:
+            os.close(self._top)
+            raise
+
+    def step(self):
+        try:
+            for _ in range(AT_ONCE):
+                if not self._stack:
+                    os.close(self._top)
+                    self._done(None)
+                    return None
+                directory, name, names, _ = self._stack[-1]
+                if names:
+                    self._take(directory, names.pop())
+                else:
+                    self._finish(name)
+            return True
+        except (OSError, Refused) as err:
+            for entry in self._stack:
+                os.close(entry[0])
+            os.close(self._top)
+            self._done(err if isinstance(err, Refused) else refusal(err))
+            return None
+
+    def _take(self, directory, name):
+        """Removes an entry, or makes it the next directory to be emptied."""
+        try:
+            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if not stat.S_ISDIR(info.st_mode):
+                os.unlink(name, dir_fd=directory)
+            elif len(self._stack) < MAX_DEPTH:
+                self._push(directory, name)
+            else:  # too deep to keep every directory open: its turn comes again at the top
+                self._count += 1
+                moved = ".brig-removed-%d-%d" % (os.getpid(), self._count)
+                os.rename(name, moved, src_dir_fd=directory, dst_dir_fd=self._stack[0][0])
+                self._stack[0][2].append(moved)
+        except FileNotFoundError:
+            if not self._stack:
+                raise
+
+    def _push(self, directory, name):
+        try:
+            below = os.open(name, DIRECTORY, dir_fd=directory)
+        except PermissionError:  # user code has closed it to itself, which includes us
+            os.chmod(name, 0o700, dir_fd=directory)
+            below = os.open(name, DIRECTORY, dir_fd=directory)
+        self._stack.append([below, name, os.listdir(below), 0])
+
+    def _finish(self, name):
+        entry = self._stack[-1]
+        above = self._stack[-2][0] if len(self._stack) > 1 else self._top
+        try:
+            os.rmdir(name, dir_fd=above)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            entry[2], entry[3] = os.listdir(entry[0]), entry[3] + 1  # filled again meanwhile
+            if not entry[2] or entry[3] > MAX_ATTEMPTS:
+                raise
+            return
+        os.close(entry[0])
+        self._stack.pop()
