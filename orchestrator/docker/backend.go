@@ -16,6 +16,7 @@ type Backend struct {
 	options Options
 	images  *images.Trust
 	count   atomic.Int64 // of containers made
+	refs    sync.Map     // imageKey → images.Ref that was trusted last
 
 	mu      sync.Mutex
 	engine  *engine       // nil until reached, and after it was lost

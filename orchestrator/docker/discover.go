@@ -138,14 +138,22 @@ func tlsFromEnvironment(env environment) (*tls.Config, error) {
 	if !verify && env.get("DOCKER_TLS") == "" {
 		return nil, nil
 	}
-	dir := certPath(env)
 	return tlsconfig.Client(tlsconfig.Options{
-		CAFile:             filepath.Join(dir, "ca.pem"),
-		CertFile:           filepath.Join(dir, "cert.pem"),
-		KeyFile:            filepath.Join(dir, "key.pem"),
+		CAFile:             existing(certPath(env), "ca.pem"),
+		CertFile:           existing(certPath(env), "cert.pem"),
+		KeyFile:            existing(certPath(env), "key.pem"),
 		InsecureSkipVerify: !verify,
 		ExclusiveRootPools: true,
 	})
+}
+
+// existing is empty for a file that is not there: each of them is optional.
+func existing(dir, name string) string {
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return path
 }
 
 func certPath(env environment) string {

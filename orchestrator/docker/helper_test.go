@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types"
+
 	"brig/images"
 	"brig/orchestrator/sandbox"
 	"brig/orchestrator/sandbox/sandboxtest"
@@ -146,3 +148,6 @@ func ok(t testing.TB, i sandbox.Instance, code string) *outcome {
 	}
 	return o
 }
+
+// pingOf is an engine's answer that settles the API version without asking.
+func pingOf(version string) types.Ping { return types.Ping{APIVersion: version} }

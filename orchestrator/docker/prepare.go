@@ -32,14 +32,13 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	if err != nil {
 		return nil, b.orGone(ctx, e, err)
 	}
-	release, err := b.slot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the engine took longer than %s", startTimeout))
-	defer cancel()
 	box, err := b.start(ctx, e, s)
+	if errdefs.IsNotFound(err) { // somebody removed the image
+		b.refs.Clear()
+		if s.image, err = b.trusted(ctx, e, base.Image); err == nil {
+			box, err = b.start(ctx, e, s)
+		}
+	}
 	if err != nil {
 		return nil, b.orGone(ctx, e, err)
 	}
@@ -82,7 +81,7 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 	if err != nil {
 		return spec{}, err
 	}
-	ref, err := b.ensureImage(ctx, base.Image)
+	ref, err := b.trusted(ctx, e, base.Image)
 	if err != nil {
 		return spec{}, err
 	}
@@ -97,6 +96,22 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 		user: placing.user, seccomp: profile, cpus: e.info.NCPU, podman: e.podman,
 	}, nil
 }
+
+// trusted is ensureImage, remembered for the engine: asking costs as much as a
+// tenth of a start. An image that has been removed since is noticed at the create.
+func (b *Backend) trusted(ctx context.Context, e *engine, name string) (images.Ref, error) {
+	key := imageKey{engine: e.info.ID, endpoint: e.endpoint, name: name}
+	if ref, ok := b.refs.Load(key); ok {
+		return ref.(images.Ref), nil
+	}
+	ref, err := b.ensureImage(ctx, name)
+	if err == nil {
+		b.refs.Store(key, ref)
+	}
+	return ref, err
+}
+
+type imageKey struct{ engine, endpoint, name string }
 
 // ensureImage turns what a Base names into a trusted image.
 func (b *Backend) ensureImage(ctx context.Context, name string) (images.Ref, error) {
@@ -130,6 +145,13 @@ type box struct {
 // start makes a container and starts it. Whatever fails, even without an answer,
 // nothing with its name is left.
 func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err error) {
+	release, err := b.slot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the engine took longer than %s", startTimeout))
+	defer cancel()
 	made := &box{engine: e, name: s.name}
 	defer func() {
 		if err != nil {
