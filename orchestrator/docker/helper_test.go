@@ -151,3 +151,14 @@ func ok(t testing.TB, i sandbox.Instance, code string) *outcome {
 
 // pingOf is an engine's answer that settles the API version without asking.
 func pingOf(version string) types.Ping { return types.Ping{APIVersion: version} }
+
+func wantLost(t testing.TB, err error, cause sandbox.Cause) {
+	t.Helper()
+	var lost *sandbox.Lost
+	if !errors.As(err, &lost) {
+		t.Fatalf("want a lost instance, got %v", err)
+	}
+	if lost.Ending.Cause != cause || lost.Ending.Detail == "" {
+		t.Errorf("lost because of %q (%s), want %q", lost.Ending.Cause, lost.Ending.Detail, cause)
+	}
+}

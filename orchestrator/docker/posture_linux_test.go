@@ -1,0 +1,185 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+
+	"brig/images"
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/wire"
+)
+
+// TestPostureAgrees compares the posture with three others: the engine's inspect,
+// /proc/self/status as code inside reads it, and the kernel's view from outside.
+func TestPostureAgrees(t *testing.T) {
+	b := engineBackend(t, images.Core)
+	i := session(t, b, coreBase(), t.TempDir())
+	p := i.Posture()
+	if gaps := p.Weakened(); len(gaps) > 0 {
+		t.Fatalf("weakened: %v", p.Warnings())
+	}
+	inside := status(ok(t, i, "print(open('/proc/self/status').read())").stdout.String())
+	inspect, err := i.box.engine.cli.ContainerInspect(limited(t), i.box.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", inspect.State.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := status(string(text))
+	for _, seen := range []map[string]string{inside, outside} {
+		for name, want := range map[string]string{
+			"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000",
+			"CapBnd": "0000000000000000", "CapAmb": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2",
+		} {
+			if seen[name] != want {
+				t.Errorf("%s is %s, want %s", name, seen[name], want)
+			}
+		}
+	}
+	if evidence := p.Layer(sandbox.Capabilities).Evidence; !strings.Contains(evidence, "CapBnd="+inside["CapBnd"]) {
+		t.Errorf("the posture's evidence is %q", evidence)
+	}
+	host := inspect.HostConfig
+	if !host.ReadonlyRootfs || !host.NetworkMode.IsNone() || host.Privileged || !host.AutoRemove ||
+		host.PidsLimit == nil || *host.PidsLimit != 256 || host.Memory != 1<<30 || host.MemorySwap != 1<<30 ||
+		len(host.CapDrop) != 1 || host.CapDrop[0] != "ALL" || host.LogConfig.Type != "none" || !host.IpcMode.IsPrivate() ||
+		len(host.Binds) != 0 || len(host.Devices) != 0 || host.OomScoreAdj != oomScore {
+		t.Errorf("inspect: %+v", host)
+	}
+	uids := strings.Fields(outside["Uid"])
+	if len(uids) != 4 || uids[0] == "0" || uids[0] != uids[3] {
+		t.Errorf("the runner is user %v outside", uids)
+	}
+}
+
+func status(text string) map[string]string {
+	found := map[string]string{}
+	for _, line := range strings.Split(text, "\n") {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			found[name] = strings.TrimSpace(value)
+		}
+	}
+	return found
+}
+
+// TestPostureFromDisagreement changes one observation at a time of a real
+// container's evidence: the layer that rests on it may not stay enforced.
+func TestPostureFromDisagreement(t *testing.T) {
+	b := engineBackend(t, images.Core)
+	made, err := b.Prepare(limited(t), coreBase(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := made.(*prepared)
+	stream := p.container.stream
+	peer := wire.NewPeer(&demux{r: stream.Reader}, stream.Conn, wire.PeerOptions{Close: stream.Conn.Close})
+	defer func() {
+		if err := errors.Join(peer.Close(), p.Close(limited(t))); err != nil {
+			t.Error(err)
+		}
+	}()
+	ready, err := peer.Hello(limited(t), wire.Hello{Session: "test", Workspace: workspacePath, Scratch: scratchPath})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inspect := func() container.InspectResponse {
+		out, err := p.engine.cli.ContainerInspect(limited(t), p.container.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name   string
+		layer  sandbox.LayerID
+		change func(*container.InspectResponse, *wire.Observed)
+	}{
+		{"root writable inside", sandbox.FSWrite, func(_ *container.InspectResponse, o *wire.Observed) { o.Attempts["write_root"] = "ok" }},
+		{"root writable outside", sandbox.FSWrite, func(r *container.InspectResponse, _ *wire.Observed) { r.HostConfig.ReadonlyRootfs = false }},
+		{"another mount", sandbox.FSRead, func(r *container.InspectResponse, _ *wire.Observed) {
+			r.Mounts = append(r.Mounts, container.MountPoint{Destination: "/host"})
+		}},
+		{"an interface", sandbox.NetOutbound, func(_ *container.InspectResponse, o *wire.Observed) { o.Interfaces = []string{"eth0", "lo"} }},
+		{"host network", sandbox.NetLoopback, func(r *container.InspectResponse, _ *wire.Observed) { r.HostConfig.NetworkMode = "host" }},
+		{"host ipc", sandbox.UnixSockets, func(r *container.InspectResponse, _ *wire.Observed) { r.HostConfig.IpcMode = "host" }},
+		{"no process limit", sandbox.ProcessLimit, func(_ *container.InspectResponse, o *wire.Observed) { o.Cgroup["pids.max"] = "max" }},
+		{"no memory limit", sandbox.MemoryLimit, func(_ *container.InspectResponse, o *wire.Observed) {
+			delete(o.Cgroup, "memory.limit_in_bytes")
+			delete(o.Cgroup, "memory.max")
+		}},
+		{"swap not accounted", sandbox.MemoryLimit, func(_ *container.InspectResponse, o *wire.Observed) {
+			delete(o.Cgroup, "memory.memsw.limit_in_bytes")
+			delete(o.Cgroup, "memory.swap.max")
+		}},
+		{"no processor limit", sandbox.CPULimit, func(_ *container.InspectResponse, o *wire.Observed) {
+			o.Cgroup["cpu.cfs_quota_us"] = "-1"
+			o.Cgroup["cpu.max"] = "max 100000"
+		}},
+		{"a log", sandbox.OutputLimit, func(r *container.InspectResponse, _ *wire.Observed) { r.HostConfig.LogConfig.Type = "json-file" }},
+		{"another stop signal", sandbox.WallClock, func(r *container.InspectResponse, _ *wire.Observed) { r.Config.StopSignal = "SIGTERM" }},
+		{"new privileges", sandbox.NoNewPrivs, func(_ *container.InspectResponse, o *wire.Observed) { o.Status["NoNewPrivs"] = "0" }},
+		{"a capability", sandbox.Capabilities, func(_ *container.InspectResponse, o *wire.Observed) { o.Status["CapBnd"] = "00000000a80425fb" }},
+		{"no filter", sandbox.SyscallFilter, func(_ *container.InspectResponse, o *wire.Observed) { o.Status["Seccomp"] = "0" }},
+		{"a call not refused", sandbox.SyscallFilter, func(_ *container.InspectResponse, o *wire.Observed) { o.Attempts["unshare_user"] = "ok" }},
+		{"a call not tried", sandbox.SyscallFilter, func(_ *container.InspectResponse, o *wire.Observed) { o.Attempts["io_uring_setup"] = "unavailable" }},
+		{"host pids", sandbox.Signals, func(r *container.InspectResponse, o *wire.Observed) { r.HostConfig.PidMode = "host" }},
+		{"not the first process", sandbox.TreeKill, func(_ *container.InspectResponse, o *wire.Observed) { o.PID = 7 }},
+		{"runner dumpable", sandbox.Ptrace, func(_ *container.InspectResponse, o *wire.Observed) { o.Dumpable = 1 }},
+		{"a terminal", sandbox.InheritedFDs, func(r *container.InspectResponse, _ *wire.Observed) { r.Config.Tty = true }},
+		{"a proxy variable", sandbox.Environment, func(r *container.InspectResponse, _ *wire.Observed) {
+			r.Config.Env = append(r.Config.Env, "HTTP_PROXY=http://user:password@proxy")
+		}},
+		{"a device", sandbox.Devices, func(r *container.InspectResponse, _ *wire.Observed) {
+			r.HostConfig.Devices = []container.DeviceMapping{{PathOnHost: "/dev/kvm"}}
+		}},
+		{"silence", sandbox.Capabilities, func(_ *container.InspectResponse, o *wire.Observed) { *o = wire.Observed{} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, in := inspect(), cloneObserved(ready.Observed)
+			before, err := posture(p.engine, p.spec, out, wire.Ready{Observed: in})
+			if err != nil || before.Layer(c.layer).State != sandbox.Enforced {
+				t.Fatalf("the control is not enforced: %+v, %v", before.Layer(c.layer), err)
+			}
+			c.change(&out, &in)
+			after, err := posture(p.engine, p.spec, out, wire.Ready{Observed: in})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l := after.Layer(c.layer); l.State == sandbox.Enforced || strings.Contains(l.Evidence, "password") {
+				t.Errorf("%+v", l)
+			}
+		})
+	}
+}
+
+func cloneObserved(o wire.Observed) wire.Observed {
+	for _, m := range []*map[string]string{&o.Status, &o.Cgroup, &o.Attempts} {
+		copied := map[string]string{}
+		for k, v := range *m {
+			copied[k] = v
+		}
+		*m = copied
+	}
+	return o
+}
+
+func TestForecastAgreesWithPosture(t *testing.T) {
+	b := engineBackend(t, images.Core)
+	layers, err := b.Capabilities(limited(t), coreBase())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := session(t, b, coreBase(), t.TempDir()).Posture()
+	for _, l := range layers {
+		if got := p.Layer(l.ID); got.State != l.State || got.Code != l.Code {
+			t.Errorf("%s was forecast %s (%s) and is %s (%s)", l.ID, l.State, l.Code, got.State, got.Code)
+		}
+	}
+}
