@@ -85,6 +85,16 @@ func Tag(tier Tier, content string) string {
 // so at once: both then find the same tag. The error is a *MissingBaseError where a
 // build is needed and its base is missing.
 func (t *Trust) Ensure(ctx context.Context, b Builder, tier Tier, progress func(Progress)) (Ref, error) {
+	return t.ensure(ctx, b, tier, progress, false)
+}
+
+// Rebuild is Ensure that builds even where the trusted image is there. The engine's
+// build cache makes that quick unless the base has changed.
+func (t *Trust) Rebuild(ctx context.Context, b Builder, tier Tier, progress func(Progress)) (Ref, error) {
+	return t.ensure(ctx, b, tier, progress, true)
+}
+
+func (t *Trust) ensure(ctx context.Context, b Builder, tier Tier, progress func(Progress), always bool) (Ref, error) {
 	select {
 	case t.turn <- struct{}{}:
 		defer func() { <-t.turn }()
@@ -100,7 +110,7 @@ func (t *Trust) Ensure(ctx context.Context, b Builder, tier Tier, progress func(
 		return Ref{}, err
 	}
 	ref, found, err := pick(ctx, b, tier, content, base)
-	if err != nil || found {
+	if err != nil || found && !always {
 		return ref, err
 	}
 	if base == "" {
