@@ -212,7 +212,14 @@ func (i *instance) lost(err error) error {
 	if !errors.As(err, &lost) {
 		return err
 	}
-	<-i.done
+	grace := time.NewTimer(endGrace)
+	defer grace.Stop()
+	select {
+	case <-i.done:
+	case <-grace.C: // lost to us, but not gone: a runner that does not answer
+		i.process.order()
+		<-i.done
+	}
 	return &sandbox.Lost{Ending: i.ending, Err: err}
 }
 
