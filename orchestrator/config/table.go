@@ -1,0 +1,171 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"brig/orchestrator/sandbox"
+)
+
+// row is one key. doc says what it is for, in sentences; unused marks a key whose
+// feature does not exist yet: it is read and checked, and `config show` says so.
+type row struct {
+	name   string
+	alias  string // a variable that users know, beside BRIG_…
+	unused bool
+	doc    string
+	value
+}
+
+// table is every key in the order in which they are shown.
+func table() []row {
+	return append(append(containment(), limits()...), services()...)
+}
+
+func containment() []row {
+	return []row{
+		{"execution.backend", "EXECUTION_BACKEND", false, "Which backend contains the code. wasm never steps down; inprocess is for development only.", choice[sandbox.Kind]{
+			func(c *Config) *sandbox.Kind { return &c.Execution.Backend },
+			[]sandbox.Kind{sandbox.Docker, sandbox.Host, sandbox.WASM, sandbox.InProcess},
+		}},
+		{"execution.fallback", "", false, "What runs code when no container engine answers. With none, nothing runs then.", choice[sandbox.Kind]{
+			func(c *Config) *sandbox.Kind { return &c.Execution.Fallback }, []sandbox.Kind{sandbox.Host, None},
+		}},
+		{"host.sandbox", "HOST_SANDBOX", false, "How strictly the host sandbox is required. require: all of it or nothing runs. best-effort: as much as the system can, every gap is announced. off: code runs unsandboxed.", choice[sandbox.Mode]{
+			func(c *Config) *sandbox.Mode { return &c.Host.Sandbox },
+			[]sandbox.Mode{sandbox.ModeOff, sandbox.ModeBestEffort, sandbox.ModeRequire},
+		}},
+		{"host.network", "HOST_SANDBOX_NETWORK", false, "What code in the host sandbox may reach. deny: nothing. loopback: a private loopback. allow: everything this machine reaches. Containers are not affected.", choice[sandbox.Network]{
+			func(c *Config) *sandbox.Network { return &c.Host.Network },
+			[]sandbox.Network{sandbox.NetworkDeny, sandbox.NetworkLoopback, sandbox.NetworkAllow},
+		}},
+		{"host.python", "", false, "The Python interpreter of the host sandbox.", text{
+			func(c *Config) *string { return &c.Host.Python }, "an absolute path or the name of a program on PATH", "found on PATH", validProgram,
+		}},
+		{"docker.endpoint", "", false, "Where the container engine listens. Not together with docker.context.", text{
+			func(c *Config) *string { return &c.Docker.Endpoint }, "unix://, npipe://, tcp://, http://, https:// or ssh:// and an address", "as the docker command finds it", validEndpoint,
+		}},
+		{"docker.context", "", false, "Which context of the docker command names the engine.", text{
+			func(c *Config) *string { return &c.Docker.Context }, "the name of a docker context", "as the docker command finds it", validContext,
+		}},
+		{"docker.runtime", "", false, "The engine's runtime for containers. auto takes the strongest that the engine offers and says which.", text{
+			func(c *Config) *string { return &c.Docker.Runtime }, "auto, or the name of a runtime that the engine knows, such as runc, runsc or kata", "", validName,
+		}},
+		{"docker.tier", "", false, "The packages in the image. core: the standard library. standard: numpy, pandas, matplotlib, openpyxl and pyarrow too. full: more than that.", choice[Tier]{
+			func(c *Config) *Tier { return &c.Docker.Tier }, []Tier{TierCore, TierStandard, TierFull},
+		}},
+		{"sandbox.enabled", "", true, "Whether the WASM backend may be used at all.", truth{
+			func(c *Config) *bool { return &c.Sandbox.Enabled },
+		}},
+		{"sandbox.wasm_path", "", true, "The WASM build of Python, for machines without a network.", text{
+			func(c *Config) *string { return &c.Sandbox.WASMPath }, "an absolute path", "downloaded when it is needed", validPath,
+		}},
+		{"sandbox.auto_download", "", true, "Whether the WASM build of Python may be downloaded.", truth{
+			func(c *Config) *bool { return &c.Sandbox.AutoDownload },
+		}},
+		{"sandbox.mem_mb", "", true, "Memory of a WASM guest, in MiB.", count{
+			func(c *Config) *int { return &c.Sandbox.MemoryMiB }, 64, 4096, false,
+		}},
+		{"sandbox.cpu_seconds", "", true, "Processor time of one run in a WASM guest.", count{
+			func(c *Config) *int { return &c.Sandbox.CPUSeconds }, 1, 86400, true,
+		}},
+		{"workspace.code_exec", "", true, "Whether agents get any tool that runs code.", truth{
+			func(c *Config) *bool { return &c.Workspace.CodeExec },
+		}},
+		{"workspace.exec_timeout", "", false, "Wall clock of one run that asks for nothing else. At most limits.max_timeout.", duration{
+			func(c *Config) *time.Duration { return &c.Workspace.ExecTimeout }, 100 * time.Millisecond, 24 * time.Hour,
+		}},
+	}
+}
+
+func limits() []row {
+	return []row{
+		{"limits.timeout_grace", "", false, "How long a run that met its time limit may clean up before it is killed.", duration{
+			func(c *Config) *time.Duration { return &c.Limits.TimeoutGrace }, 10 * time.Millisecond, 10 * time.Second,
+		}},
+		{"limits.interrupt_grace", "", false, "How long an interrupted run may clean up before it is killed.", duration{
+			func(c *Config) *time.Duration { return &c.Limits.InterruptGrace }, 100 * time.Millisecond, time.Minute,
+		}},
+		{"limits.max_timeout", "", false, "The longest time limit that a request may ask for.", duration{
+			func(c *Config) *time.Duration { return &c.Limits.MaxTimeout }, time.Second, 24 * time.Hour,
+		}},
+		{"limits.memory", "", false, "Memory of a session, with swap.", bytesize{
+			func(c *Config) *int64 { return &c.Limits.Memory }, 64 << 20, 1 << 40,
+		}},
+		{"limits.processes", "", false, "Processes and threads of a session.", count{
+			func(c *Config) *int { return &c.Limits.Processes }, 8, 32768, false,
+		}},
+		{"limits.cpus", "", false, "Processor cores of a session.", cores{
+			func(c *Config) *int { return &c.Limits.MilliCPU }, 50, 1024_000,
+		}},
+		{"limits.open_files", "", false, "Open files of each process.", count{
+			func(c *Config) *int { return &c.Limits.OpenFiles }, 64, 1 << 20, false,
+		}},
+		{"limits.file_size", "", false, "Size of one file.", bytesize{
+			func(c *Config) *int64 { return &c.Limits.FileSize }, 1 << 20, 1 << 40,
+		}},
+		{"limits.workspace", "", false, "All files of a workspace together.", bytesize{
+			func(c *Config) *int64 { return &c.Limits.Workspace }, 1 << 20, 16 << 40,
+		}},
+		{"limits.output_kept", "", false, "How much of each output stream of a run stands in its result, half from the beginning and half from the end.", bytesize{
+			func(c *Config) *int64 { return &c.Limits.OutputKept }, 4 << 10, 64 << 20,
+		}},
+		{"limits.output_logged", "", false, "How much of a run's output goes to its log file in the workspace. At least limits.output_kept.", bytesize{
+			func(c *Config) *int64 { return &c.Limits.OutputLogged }, 4 << 10, 16 << 30,
+		}},
+		{"limits.sessions", "", false, "Sessions at the same time.", count{
+			func(c *Config) *int { return &c.Limits.Sessions }, 1, 1000, false,
+		}},
+		{"limits.idle", "", true, "How long a session may be idle before it is closed.", duration{
+			func(c *Config) *time.Duration { return &c.Limits.Idle }, time.Minute, 7 * 24 * time.Hour,
+		}},
+	}
+}
+
+func services() []row {
+	return []row{
+		{"pool.docker", "", true, "Warm containers kept ready.", count{func(c *Config) *int { return &c.Pool.Docker }, 0, 16, false}},
+		{"pool.host", "", true, "Warm host sandboxes kept ready.", count{func(c *Config) *int { return &c.Pool.Host }, 0, 16, false}},
+		{"pool.wasm", "", true, "Warm WASM guests kept ready.", count{func(c *Config) *int { return &c.Pool.WASM }, 0, 16, false}},
+		{"permissions.profile", "", true, "Who answers when code asks for more than it has. ask-always: a person. auto-approve: nobody is asked. custom: by kind of request.", choice[Profile]{
+			func(c *Config) *Profile { return &c.Permissions.Profile }, []Profile{AutoApprove, AskAlways, Custom},
+		}},
+		{"permissions.consent_timeout", "", true, "How long a question waits for a person before it counts as declined.", duration{
+			func(c *Config) *time.Duration { return &c.Permissions.ConsentTimeout }, 5 * time.Second, time.Hour,
+		}},
+		{"guard.host", "", true, "How closely source is checked before it runs in the host sandbox.", choice[Guard]{
+			func(c *Config) *Guard { return &c.Guard.Host }, []Guard{Strict, Minimal},
+		}},
+		{"guard.docker", "", true, "The same for containers.", choice[Guard]{
+			func(c *Config) *Guard { return &c.Guard.Docker }, []Guard{Strict, Minimal},
+		}},
+		{"guard.wasm", "", true, "The same for WASM guests.", choice[Guard]{
+			func(c *Config) *Guard { return &c.Guard.WASM }, []Guard{Strict, Minimal},
+		}},
+		{"server.listen", "", true, "Where the local HTTP service listens. Only this machine can be let in.", text{
+			func(c *Config) *string { return &c.Server.Listen }, "a loopback address and a port, such as 127.0.0.1:7411 or [::1]:7411", "", validListen,
+		}},
+	}
+}
+
+// section is the part of the name before the dot, field the one after it.
+func (r row) section() string { s, _, _ := strings.Cut(r.name, "."); return s }
+func (r row) field() string   { _, f, _ := strings.Cut(r.name, "."); return f }
+
+// variable is the name of the key in the environment.
+func (r row) variable() string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(r.name, ".", "_"))
+}
+
+// variables are all names of the key in the environment.
+func (r row) variables() []string {
+	if r.alias == "" {
+		return []string{r.variable()}
+	}
+	return []string{r.alias, r.variable()}
+}
+
+// problem makes a Problem of a fault.
+func (r row) problem(source string, f *fault) Problem {
+	return Problem{Key: r.name, Source: source, Text: f.text, Allowed: r.allowed(), Suggestion: f.suggestion}
+}
