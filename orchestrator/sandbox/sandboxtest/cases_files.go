@@ -129,6 +129,10 @@ func caseFileNames(t *testing.T, s *suite) {
 // casePlanted: what a program leaves in place of a file is neither read nor
 // written through.
 func casePlanted(t *testing.T, s *suite) {
+	if !plantable {
+		t.Log("left out: this system has no named pipes in directories")
+		return
+	}
 	b := s.own(t)
 	b.put(t, "real", "real")
 	b.ok(t, Program{

@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 func insideCases() []testCase {
 	return []testCase{
 		{name: "Descriptors", run: caseDescriptors},
+		{name: "Babble", run: caseBabble},
 		{name: "InheritedDescriptor", python: true, run: caseInherited},
 		{name: "Environment", run: caseEnvironment},
 		{name: "ControlStream", run: caseAttack},
@@ -29,19 +31,56 @@ func (b *box) report(t *testing.T, step Step, v any) {
 	}
 }
 
-// caseDescriptors: user code finds its own three descriptors and nothing of the control stream.
+// descriptorReport is what steps/fds.py prints.
+type descriptorReport struct {
+	Own      map[string]string `json:"own"`
+	Forked   map[string]string `json:"forked"`
+	Executed map[string]string `json:"executed"`
+}
+
+// channels is how many pipes of its own an interpreter may have to the half of
+// the runner that never runs user code: for commands, for reports, for interrupts.
+const channels = 3
+
+// caseDescriptors: user code finds its standard streams. Beyond them only the
+// interpreter itself has anything, and that is pipes, which lead to the
+// supervisor and never to brig: see caseBabble.
 func caseDescriptors(t *testing.T, s *suite) {
-	var rows map[string]string
-	s.any(t).report(t, ShowFDs(), &rows)
-	for _, fd := range []string{"0", "1", "2"} {
-		if rows[fd] == "" {
-			t.Errorf("descriptor %s is missing: %v", fd, rows)
+	var r descriptorReport
+	s.any(t).report(t, ShowFDs(), &r)
+	for who, rows := range map[string]map[string]string{"the interpreter": r.Own, "a forked child": r.Forked, "an executed program": r.Executed} {
+		beyond := 0
+		for fd, what := range rows {
+			if fd == "0" || fd == "1" || fd == "2" {
+				continue
+			}
+			beyond++
+			if who != "the interpreter" || !strings.HasPrefix(what, "pipe:") || beyond > channels {
+				t.Errorf("%s has descriptor %s, %s", who, fd, what)
+			}
 		}
-		delete(rows, fd)
+		if len(rows)-beyond != 3 {
+			t.Errorf("%s lacks a standard stream: %v", who, rows)
+		}
 	}
-	if len(rows) > 0 {
-		t.Errorf("user code sees more than its own descriptors: %v", rows)
+}
+
+// caseBabble: what user code writes to the descriptors it has reaches its own
+// runner at most. brig never takes it for a message.
+func caseBabble(t *testing.T, s *suite) {
+	b := s.own(t)
+	o := b.try(t, Program{Print("before"), Babble(), Print("after")})
+	if o.err != nil {
+		lost := asLost(t, o.err)
+		if violation := new(wire.ProtocolError); errors.As(lost, &violation) {
+			t.Errorf("brig heard user code: %v", violation)
+		}
+		return
 	}
+	if o.exit.Run != o.id {
+		t.Errorf("the exit names run %s", o.exit.Run)
+	}
+	b.usable(t)
 }
 
 // caseInherited leaves a descriptor open in this process, as careless software
@@ -52,11 +91,13 @@ func caseInherited(t *testing.T, s *suite) {
 		t.Fatal(err)
 	}
 	openInheritable(t, canary)
-	var rows map[string]string
-	s.own(t).report(t, ShowFDs(), &rows)
-	for fd, what := range rows {
-		if strings.Contains(what, "canary") {
-			t.Errorf("descriptor %s is %s", fd, what)
+	var r descriptorReport
+	s.own(t).report(t, ShowFDs(), &r)
+	for _, rows := range []map[string]string{r.Own, r.Forked, r.Executed} {
+		for fd, what := range rows {
+			if strings.Contains(what, "canary") {
+				t.Errorf("descriptor %s is %s", fd, what)
+			}
 		}
 	}
 }

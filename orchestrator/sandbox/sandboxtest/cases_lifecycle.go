@@ -61,7 +61,10 @@ func caseBindOnce(t *testing.T, s *suite) {
 
 func caseBindCold(t *testing.T, s *suite) {
 	p := s.prepared(t, s.workspace(t))
-	_, err := p.Bind(limited(t), sandbox.Claim{ID: s.newID(), Session: "cold", Workspace: s.workspace(t)})
+	i, err := p.Bind(limited(t), sandbox.Claim{ID: s.newID(), Session: "cold", Workspace: s.workspace(t)})
+	if err == nil {
+		(&box{Instance: i}).mustClose(t)
+	}
 	if !errors.Is(err, sandbox.ErrCold) {
 		t.Errorf("bind to another workspace: %v", err)
 	}

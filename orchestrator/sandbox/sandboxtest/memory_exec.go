@@ -228,6 +228,8 @@ func (c *cell) step(s Step, last bool) error {
 		return c.file(s)
 	case "context", "fds", "environ", "attack":
 		return c.report(s)
+	case "babble":
+		return nil // there is no descriptor to babble into
 	}
 	panic(fmt.Sprintf("BUG: the in-memory backend does not know the act %q", s.Act))
 }
@@ -248,7 +250,7 @@ func (c *cell) write(s Step) error {
 			}
 		}
 		if err != nil {
-			return nil //nolint:nilerr // the end of the pattern
+			return nil // the end of the pattern
 		}
 		if err := c.pending(); err != nil {
 			return err
@@ -347,7 +349,8 @@ func (c *cell) report(s Step) error {
 		cwd := c.host.hello.Workspace
 		v = contextReport{Name: "__main__", Argv: append([]string{}, c.run.Argv...), CWD: cwd, Encoding: "utf8"}
 	case "fds":
-		v = map[string]string{"0": os.DevNull, "1": "pipe:[1]", "2": "pipe:[2]"}
+		three := map[string]string{"0": os.DevNull, "1": "pipe:[1]", "2": "pipe:[2]"}
+		v = descriptorReport{Own: three, Forked: three, Executed: three}
 	case "environ":
 		v = environReport{Own: []string{"HOME", "PATH"}, Values: []string{}, Processes: []string{}}
 	case "attack":

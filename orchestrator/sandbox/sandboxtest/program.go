@@ -169,8 +169,13 @@ func Hog(n int64) Step { return Step{Act: "hog", N: n} }
 // ShowContext prints what the program sees of its surroundings, as JSON.
 func ShowContext() Step { return Step{Act: "context"} }
 
-// ShowFDs prints the interpreter's open descriptors and what they are, as JSON.
+// ShowFDs prints as JSON which descriptors are open, and what they are, in the
+// interpreter, in a child that it forks and in a program that it executes.
 func ShowFDs() Step { return Step{Act: "fds"} }
+
+// Babble writes a forged frame to every descriptor of the interpreter beyond
+// the standard three.
+func Babble() Step { return Step{Act: "babble"} }
 
 // ShowEnviron prints the environment's names, and where text occurs in the
 // environment of this or any other visible process, as JSON.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,21 +50,37 @@ func runBare(t *testing.T, dir string, p Program) bare {
 	return bare{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
+// TestRenderedProgramsCompile compiles every step alone; the broken ones must not.
 func TestRenderedProgramsCompile(t *testing.T) {
-	const compile = "import sys; compile(sys.stdin.buffer.read(), 'program', 'exec')"
-	for _, s := range vocabulary() {
-		cmd := exec.CommandContext(t.Context(), python(t), "-I", "-c", compile)
-		cmd.Stdin = bytes.NewReader(Program{s}.Source())
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", s.Act, err, out)
+	const compile = `import sys
+for name in sys.argv[1:]:
+    try:
+        compile(open(name, "rb").read(), name, "exec")
+    except (SyntaxError, ValueError) as error:
+        print(name.rpartition("/")[2], error)
+`
+	dir := t.TempDir()
+	args := []string{"-I", "-c", compile}
+	steps := append(vocabulary(), Broken("syntax"), Broken("nul"), Broken("utf-8"))
+	for i, s := range steps {
+		name := filepath.Join(dir, fmt.Sprintf("%s-%d", s.Act, i))
+		if err := os.WriteFile(name, Program{s}.Source(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, name)
+	}
+	out, err := exec.CommandContext(t.Context(), python(t), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "broken-") {
+			t.Error(line)
 		}
 	}
-	for _, kind := range []string{"syntax", "nul", "utf-8"} {
-		cmd := exec.CommandContext(t.Context(), python(t), "-I", "-c", compile)
-		cmd.Stdin = bytes.NewReader(Program{Broken(kind)}.Source())
-		if err := cmd.Run(); err == nil {
-			t.Errorf("a source that is broken by %s compiles", kind)
-		}
+	if len(lines) != 3 {
+		t.Errorf("%d sources do not compile, want the three broken ones: %q", len(lines), lines)
 	}
 }
 
@@ -122,7 +139,7 @@ func TestReportsUnderPython(t *testing.T) {
 	}
 	var (
 		context contextReport
-		fds     map[string]string
+		fds     descriptorReport
 		environ environReport
 	)
 	for i, v := range []any{&context, &fds, &environ} {
@@ -130,8 +147,8 @@ func TestReportsUnderPython(t *testing.T) {
 			t.Fatalf("line %d is %q: %v", i, lines[i], err)
 		}
 	}
-	if context.Name != "__main__" || len(context.Argv) != 1 || fds["1"] == "" {
-		t.Errorf("%+v, %v", context, fds)
+	if context.Name != "__main__" || len(context.Argv) != 1 || fds.Own["1"] == "" || fds.Executed["1"] == "" || fds.Forked["1"] == "" {
+		t.Errorf("%+v, %+v", context, fds)
 	}
 	// Without a sandbox the canary shines through: the search can find it.
 	if len(environ.Values) != 1 || len(environ.Processes) == 0 {
