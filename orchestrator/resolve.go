@@ -11,6 +11,7 @@ import (
 
 // Codes of the refusals that the resolution itself makes; backends have their own.
 const (
+	CodeSwitchedOff    = "code-exec-off"
 	CodeUnknown        = "backend-unknown"
 	CodeMissing        = "backend-missing"
 	CodeDevelopment    = "development-only"
@@ -33,6 +34,7 @@ type inputs struct {
 	// down to. A kind that this build lacks is not in it.
 	Probes       map[sandbox.Kind]probe
 	Development  bool
+	SwitchedOff  bool // workspace.code_exec is false
 	Acknowledged bool // a person accepted on this machine that nothing contains the code
 	// Verdicts are those of this boot's self-test. A layer without one is judged
 	// by forecast and posture alone.
@@ -66,20 +68,21 @@ func resolve(in inputs) Resolution {
 		return r
 	}
 	var also []string
-	if in.Requested == "" && in.Configured == sandbox.Docker && len(r.Refusals) == 1 {
+	if in.Requested == "" && in.Configured == sandbox.Docker && !in.SwitchedOff && len(r.Refusals) == 1 {
 		also = append(also, "execution.fallback is none")
 	}
 	r.Err = refused(r.Refusals, also...)
 	return r
 }
 
-// ladder lists the backends to try. Only docker steps down, only to the
+// ladder lists the backends to try; where all code is switched off, no further
+// one can help. Only docker steps down, only to the
 // configured fallback, and never when a caller asked for docker by name.
 func ladder(in inputs) []sandbox.Kind {
 	if in.Requested != "" {
 		return []sandbox.Kind{in.Requested}
 	}
-	if in.Configured == sandbox.Docker && in.Fallback == sandbox.Host {
+	if in.Configured == sandbox.Docker && !in.SwitchedOff && in.Fallback == sandbox.Host {
 		return []sandbox.Kind{sandbox.Docker, sandbox.Host}
 	}
 	return []sandbox.Kind{in.Configured}
@@ -87,6 +90,9 @@ func ladder(in inputs) []sandbox.Kind {
 
 // try says why kind may not be used; nil: it may.
 func try(in inputs, kind sandbox.Kind) *Refusal {
+	if in.SwitchedOff {
+		return &Refusal{kind, CodeSwitchedOff, "workspace.code_exec switches all code off", "brig config show"}
+	}
 	switch kind {
 	case sandbox.Docker, sandbox.Host, sandbox.WASM:
 	case sandbox.InProcess, sandbox.Memory:

@@ -102,6 +102,8 @@ func TestResolve(t *testing.T) {
 		{"inprocess in development", inputs{Configured: sandbox.InProcess, Development: true, Probes: probes{sandbox.InProcess: whole}}, sandbox.InProcess, full, nil, ""},
 
 		// What follows from them.
+		{"all code switched off", inputs{Configured: docker, Fallback: host, SwitchedOff: true, Probes: probes{docker: up, host: whole}}, refuse, "", nil, CodeSwitchedOff},
+		{"all code switched off, requested", inputs{Configured: docker, Requested: host, SwitchedOff: true, Probes: probes{docker: up, host: whole}}, refuse, "", nil, CodeSwitchedOff},
 		{"requested docker never steps down", inputs{Configured: docker, Requested: docker, Fallback: host, Probes: probes{docker: down, host: whole}}, refuse, "", nil, "engine-absent"},
 		{"requested host is not degraded", inputs{Configured: docker, Requested: host, Fallback: host, Probes: probes{docker: up, host: whole}}, host, full, nil, ""},
 		{"requested host keeps its mode", inputs{Configured: docker, Requested: host, Mode: sandbox.ModeRequire, Probes: probes{docker: up, host: partly}}, refuse, "", nil, CodeIncomplete},

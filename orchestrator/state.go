@@ -113,7 +113,9 @@ func next(from State, e event) (to State, ok bool) {
 			return StateClosed, true
 		}
 	case StateClosed:
-		if e == eventClose {
+		switch e {
+		// What outlived the bound of Close may still end.
+		case eventReady, eventFail, eventInterrupt, eventEnd, eventLost, eventClose:
 			return StateClosed, true
 		}
 	}

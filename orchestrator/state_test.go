@@ -16,7 +16,7 @@ func TestTransitions(t *testing.T) {
 		lost         replace:replacing close:closing
 		replacing    ready:idle fail:lost close:closing
 		closing      ready:closing fail:closing interrupt:closing end:closing lost:closing close:closing closed:closed
-		closed       close:closed`
+		closed       ready:closed fail:closed interrupt:closed end:closed lost:closed close:closed`
 	want := map[string]string{}
 	for line := range strings.Lines(strings.TrimSpace(table)) {
 		words := strings.Fields(line)

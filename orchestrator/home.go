@@ -1,0 +1,120 @@
+package orchestrator
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	homesDir  = "sessions"  // below the data directory; one directory per session
+	filesDir  = "workspace" // below that: what the session sees
+	keepFile  = "keep"      // beside it: neither Close nor a sweep removes the session's directory
+	homeMode  = 0o700
+	keepsMode = 0o600
+)
+
+// home is where a session's files lie.
+type home struct {
+	dir       string // to be removed with the session; empty: somebody else's
+	workspace string
+}
+
+// makeHome makes a fresh directory for a session without one.
+func makeHome(data, id string, keep bool) (home, error) {
+	dir := filepath.Join(data, homesDir, id)
+	h := home{dir: dir, workspace: filepath.Join(dir, filesDir)}
+	if err := os.MkdirAll(h.workspace, homeMode); err != nil {
+		return home{}, fmt.Errorf("make the session directory: %w", err)
+	}
+	if keep {
+		h.dir = ""
+		if err := os.WriteFile(filepath.Join(dir, keepFile), nil, keepsMode); err != nil {
+			return home{}, errors.Join(fmt.Errorf("mark the session directory: %w", err), removeTree(dir))
+		}
+	}
+	return h, nil
+}
+
+// takeHome uses a directory that the caller names.
+func takeHome(dir string) (home, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return home{}, fmt.Errorf("find the workspace: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return home{}, fmt.Errorf("use the workspace: %w", err)
+	}
+	if !info.IsDir() {
+		return home{}, fmt.Errorf("use the workspace: %w", &fs.PathError{Op: "open", Path: path, Err: errors.New("not a directory")})
+	}
+	return home{workspace: path}, nil
+}
+
+func (h home) remove() error {
+	if h.dir == "" {
+		return nil
+	}
+	return removeTree(h.dir)
+}
+
+// removeTree removes a directory in which user code has been. Code can take its
+// own directories' permissions away, which stops RemoveAll for an ordinary user.
+func removeTree(dir string) error {
+	first := os.RemoveAll(dir)
+	if first == nil {
+		return nil
+	}
+	if err := openUp(dir); err != nil {
+		return fmt.Errorf("remove a session directory: %w", errors.Join(first, err))
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove a session directory: %w", err)
+	}
+	return nil
+}
+
+// openUp gives the owner of every directory below dir its permissions back. It
+// stays inside dir: links are not followed.
+func openUp(dir string) error {
+	if err := os.Chmod(dir, homeMode); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return openUpBelow(root)
+}
+
+func openUpBelow(root *os.Root) error {
+	d, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	entries, err := d.ReadDir(-1)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() { // as the directory itself says: a link to one is none
+			continue
+		}
+		if err := root.Chmod(entry.Name(), homeMode); err != nil {
+			return err
+		}
+		below, err := root.OpenRoot(entry.Name())
+		if err != nil {
+			return err
+		}
+		err = openUpBelow(below)
+		if err := errors.Join(err, below.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"brig/orchestrator/sandbox"
+)
+
+// closeBound is how long closing an instance may take: the contract's ten seconds and a little.
+const closeBound = 11 * time.Second
+
+// launch is what a fresh instance is made from.
+type launch struct {
+	want      sandbox.Kind  // empty: the configured backend
+	base      *sandbox.Base // nil: as configured for the backend that is resolved
+	workspace string
+	claim     sandbox.Claim // without an ID
+}
+
+// bound is an instance together with what it was judged by.
+type bound struct {
+	instance   sandbox.Instance
+	limits     sandbox.Limits
+	resolution Resolution
+	posture    sandbox.Posture
+	stamp      Stamp
+}
+
+// launch resolves, prepares and binds. A backend that answered its probe and is
+// gone a moment later is passed over as if it had not answered; on error nothing
+// is left running.
+func (o *Orchestrator) launch(ctx context.Context, l launch) (bound, error) {
+	r, err := o.resolve(ctx, l.want, l.base)
+	if err != nil {
+		return bound{}, err
+	}
+	b, err := o.bind(ctx, r, l)
+	var gone *sandbox.Unavailable
+	if !errors.As(err, &gone) {
+		return b, err
+	}
+	o.forget(r.Resolved, o.base(r.Resolved, l.base))
+	again, resolveErr := o.resolve(ctx, l.want, l.base)
+	if resolveErr != nil || again.Resolved == r.Resolved {
+		// It still answers: what it said about itself is the better explanation.
+		return bound{}, err
+	}
+	return o.bind(ctx, again, l)
+}
+
+// bind starts an instance on the resolved backend and holds it against the
+// resolution. No user code has run when it is refused here.
+func (o *Orchestrator) bind(ctx context.Context, r Resolution, l launch) (b bound, err error) {
+	if r.Err != nil {
+		return bound{}, r.Err
+	}
+	base := o.base(r.Resolved, l.base)
+	instance, err := o.prepare(ctx, r.Resolved, base, l)
+	if err != nil {
+		return bound{}, fmt.Errorf("start the %s sandbox: %w", r.Resolved, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeInstance(ctx, instance))
+		}
+	}()
+	p := instance.Posture()
+	if err := sandbox.Complete(p.Layers); err != nil {
+		return bound{}, fmt.Errorf("read the posture of the %s sandbox: %w", r.Resolved, err)
+	}
+	judged := judge(r, p, o.acknowledged())
+	if judged.Err != nil {
+		return bound{}, judged.Err
+	}
+	return bound{instance, base.Limits, judged, p, stamp(judged, p, l.claim.Session)}, nil
+}
+
+// prepare gets an instance for the claim. A warm one that does not fit is given
+// back once; the next one is made for this workspace and has to fit.
+func (o *Orchestrator) prepare(ctx context.Context, kind sandbox.Kind, base sandbox.Base, l launch) (sandbox.Instance, error) {
+	for attempt := 0; ; attempt++ {
+		prepared, err := o.backends[kind].Prepare(ctx, base, l.workspace)
+		if err != nil {
+			return nil, err
+		}
+		claim := l.claim
+		claim.ID, claim.Workspace = o.newInstanceID(), l.workspace
+		instance, err := prepared.Bind(ctx, claim)
+		if err == nil {
+			return instance, nil
+		}
+		closing, cancel := bounded(ctx, closeBound)
+		closeErr := prepared.Close(closing)
+		cancel()
+		if !errors.Is(err, sandbox.ErrCold) || attempt > 0 || closeErr != nil {
+			return nil, errors.Join(err, closeErr)
+		}
+	}
+}
+
+func (o *Orchestrator) newInstanceID() sandbox.InstanceID {
+	return sandbox.InstanceID(fmt.Sprintf("%s-%d", o.options.Owner.Token(), o.numbers.Add(1)))
+}
+
+// closeInstance closes an instance whatever became of ctx.
+func closeInstance(ctx context.Context, i sandbox.Instance) error {
+	ctx, cancel := bounded(ctx, closeBound)
+	defer cancel()
+	if err := i.Close(ctx); err != nil {
+		return fmt.Errorf("close instance %s: %w", i.ID(), err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/workspace"
+)
+
+// SessionOptions of Open. The zero value is an unnamed session on the configured
+// backend with a fresh workspace that goes with it.
+type SessionOptions struct {
+	Name      string        // empty: named after its first instance
+	Backend   sandbox.Kind  // empty: the configured one, with its step-down; otherwise this one or none
+	Workspace string        // an existing directory; empty: a fresh one in the data directory
+	Keep      bool          // a fresh workspace stays after Close
+	Base      *sandbox.Base // nil: as configured for the backend that is resolved
+	Timezone  string        // IANA name, empty means UTC
+	Locale    string        // such as de_DE.UTF-8, empty means C.UTF-8
+}
+
+// Open starts a session: it resolves a backend, prepares an instance and binds
+// it. Nothing runs on less containment than the resolution allows: an instance
+// whose posture turns out worse is closed and the error is a *RefusedError. ctx
+// bounds the opening, not the session; whoever gets a session closes it.
+func (o *Orchestrator) Open(ctx context.Context, so SessionOptions) (*Session, error) {
+	s := &Session{o: o, queue: newQueue(), gone: make(chan struct{})}
+	s.life, s.end = context.WithCancel(context.Background())
+	if err := o.admit(s); err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx, so); err != nil {
+		// The caller never gets the session, so its end is waited for here.
+		ctx, cancel := bounded(ctx, sessionBound)
+		defer cancel()
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	o.sweepOnce()
+	return s, nil
+}
+
+func (s *Session) open(ctx context.Context, so SessionOptions) error {
+	defer s.work.Done() // of admit
+	s.mu.Lock()
+	if s.closing {
+		defer s.mu.Unlock()
+		return fmt.Errorf("open a session: %w", ErrClosed)
+	}
+	s.move(eventStart)
+	s.mu.Unlock()
+	err := s.start(ctx, so)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.move(eventFail)
+	}
+	return err
+}
+
+// start makes what the session consists of. Close undoes what was made, so it
+// is stored as soon as it exists.
+func (s *Session) start(ctx context.Context, so SessionOptions) error {
+	id := string(s.o.newInstanceID())
+	if so.Name == "" {
+		so.Name = id
+	}
+	s.spec = launch{
+		want:  so.Backend,
+		claim: sandbox.Claim{Session: so.Name, Timezone: so.Timezone, Locale: so.Locale},
+	}
+	if so.Base != nil {
+		base := *so.Base // the caller may go on using its own
+		s.spec.base = &base
+	}
+
+	// Before anything is made on disk: a refusal leaves nothing behind.
+	r, err := s.o.resolve(ctx, so.Backend, s.spec.base)
+	if err != nil {
+		return err
+	}
+	if r.Err != nil {
+		return r.Err
+	}
+	if s.home, err = s.makeHome(so, id); err != nil {
+		return err
+	}
+	s.spec.workspace = s.home.workspace
+	limits := s.o.base(r.Resolved, s.spec.base).Limits
+	s.files, err = workspace.OpenLimited(s.home.workspace, workspace.Limits{Bytes: limits.Workspace, File: limits.FileSize})
+	if err != nil {
+		return err
+	}
+	return s.launch(ctx)
+}
+
+func (s *Session) makeHome(so SessionOptions, id string) (home, error) {
+	if so.Workspace != "" {
+		return takeHome(so.Workspace)
+	}
+	return makeHome(s.o.options.Paths.Data, id, so.Keep)
+}
+
+// admit counts a session in, or says why not.
+func (o *Orchestrator) admit(s *Session) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return fmt.Errorf("open a session: %w", ErrClosed)
+	}
+	if n := o.settings.sessions; len(o.sessions) >= n {
+		return fmt.Errorf("open a session, limits.sessions is %d: %w", n, ErrTooMany)
+	}
+	o.sessions[s] = struct{}{}
+	s.work.Add(1) // the opening: Close waits for it
+	return nil
+}
+
+func (o *Orchestrator) dismiss(s *Session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.sessions, s)
+}

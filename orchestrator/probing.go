@@ -1,0 +1,163 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"brig/orchestrator/sandbox"
+)
+
+const (
+	goodFor = 5 * time.Second // how long a good probe is believed
+	badFor  = 1 * time.Second // how long a bad one is
+	// probeBound ends a probe whose backend does not keep its own bound.
+	probeBound = 5 * time.Second
+	// impatience is how long the wanted backend may take to answer before the one
+	// to step down to is asked at the same time.
+	impatience = 250 * time.Millisecond
+)
+
+// probeKey names what was asked: a forecast depends on the base as well.
+type probeKey struct {
+	kind sandbox.Kind
+	base sandbox.Base
+}
+
+// lookup is one probe, shared by everybody who asks while it is under way or fresh.
+type lookup struct {
+	done  chan struct{} // closed when the fields below are set
+	probe probe
+	until time.Time
+}
+
+// look asks a backend, or joins those who have asked; nil: this build lacks it.
+func (o *Orchestrator) look(kind sandbox.Kind, base sandbox.Base) (*lookup, error) {
+	backend, present := o.backends[kind]
+	if !present {
+		return nil, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return nil, ErrClosed
+	}
+	key := probeKey{kind, base}
+	if known, asked := o.probes[key]; asked && known.fresh() {
+		return known, nil
+	}
+	l := &lookup{done: make(chan struct{})}
+	o.probes[key] = l
+	o.work.Go(func() {
+		// Not the asker's context: it may leave while others wait for the same answer.
+		ctx, cancel := context.WithTimeoutCause(o.life, probeBound, errTooSlow)
+		defer cancel()
+		l.probe = ask(ctx, backend, base)
+		l.until = time.Now().Add(goodFor)
+		if l.probe.Err != nil {
+			l.until = time.Now().Add(badFor)
+		}
+		close(l.done)
+	})
+	return l, nil
+}
+
+func (l *lookup) fresh() bool {
+	select {
+	case <-l.done:
+		return time.Now().Before(l.until)
+	default:
+		return true
+	}
+}
+
+// forget makes the next look ask again.
+func (o *Orchestrator) forget(kind sandbox.Kind, base sandbox.Base) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.probes, probeKey{kind, base})
+}
+
+func ask(ctx context.Context, b sandbox.Backend, base sandbox.Base) probe {
+	p := probe{Promised: CorePromise()}
+	if promiser, says := b.(Promiser); says {
+		p.Promised = promiser.Promised(base)
+	}
+	if p.Facts, p.Err = b.Probe(ctx); p.Err != nil {
+		return p
+	}
+	layers, err := b.Capabilities(ctx, base)
+	if err != nil {
+		// Usable without a forecast: the resolution knows what to make of it.
+		p.Promised = nil
+		return p
+	}
+	p.Layers = layers
+	return p
+}
+
+// resolve gathers what the pure resolve needs and no more: the backend to step
+// down to is asked only when the wanted one fails or keeps everybody waiting.
+//
+// A nil base is the configured one of each backend.
+func (o *Orchestrator) resolve(ctx context.Context, want sandbox.Kind, base *sandbox.Base) (Resolution, error) {
+	in := inputs{
+		Configured: o.settings.backend, Requested: want, Fallback: o.settings.fallback, Mode: o.base(sandbox.Host, base).Mode, SwitchedOff: !o.settings.codeExec,
+		Probes: map[sandbox.Kind]probe{}, Development: o.options.Development, Acknowledged: o.acknowledged(),
+	}
+	if o.options.Verdicts != nil {
+		in.Verdicts = o.options.Verdicts()
+	}
+	rungs := ladder(in)
+	for i, kind := range rungs {
+		l, err := o.look(kind, o.base(kind, base))
+		if err != nil {
+			return Resolution{}, fmt.Errorf("resolve the backend: %w", err)
+		}
+		if l == nil {
+			continue
+		}
+		hedge := func() {}
+		if i+1 < len(rungs) {
+			hedge = func() { _, _ = o.look(rungs[i+1], o.base(rungs[i+1], base)) } // its error comes back when its turn comes
+		}
+		if err := l.wait(ctx, hedge); err != nil {
+			return Resolution{}, fmt.Errorf("resolve the backend: %w", err)
+		}
+		in.Probes[kind] = l.probe
+		if try(in, kind) == nil {
+			break
+		}
+	}
+	return resolve(in), nil
+}
+
+// wait waits for the answer and calls hedge once when it is slow to come.
+func (l *lookup) wait(ctx context.Context, hedge func()) error {
+	slow := time.NewTimer(impatience)
+	defer slow.Stop()
+	for {
+		select {
+		case <-l.done:
+			return nil
+		case <-slow.C:
+			hedge()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// base is what an instance of that backend is prepared with.
+func (o *Orchestrator) base(kind sandbox.Kind, given *sandbox.Base) sandbox.Base {
+	b := o.options.Config.BaseFor(kind)
+	if given != nil {
+		b = *given
+	}
+	b.Limits = b.Limits.WithDefaults()
+	return b
+}
+
+func (o *Orchestrator) acknowledged() bool {
+	return o.options.Acknowledged != nil && o.options.Acknowledged()
+}

@@ -1,0 +1,168 @@
+package orchestrator
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/wire"
+)
+
+// Run executes code when its turn comes and passes its events to emit, in
+// order, on the calling goroutine, until it returns. A slow emit keeps neither
+// the run nor its clock waiting; it delays its own Run's return.
+//
+// Once a run was accepted there is a Result with a Cause, also for one that
+// never began because ctx, Interrupt or Close came first. The error is nil then,
+// with one exception: what emit returned comes back beside the Result, and has
+// ended the run. Without a Result the error is ErrBusy, ErrClosed, ErrTooLarge,
+// ErrTimeoutRange, or says why no instance could be started.
+func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event) error) (Result, error) {
+	limit, err := s.o.settings.limit(req)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Run: newRunID(), State: wire.StateKept}
+	joined := time.Now()
+	release, err := s.take(ctx)
+	r.Queued = time.Since(joined)
+	if err != nil {
+		return s.unbegun(ctx, r, err)
+	}
+	asked, ask := context.WithCancel(context.Background())
+	b, fresh, err := s.begin(ctx, asked, ask)
+	if err != nil {
+		interrupted := asked.Err() != nil
+		ask()
+		release()
+		if interrupted {
+			err = errAsked
+		}
+		return s.unbegun(ctx, r, err)
+	}
+
+	v := &supervisor{
+		s: s, instance: b.instance, limits: b.limits, limit: limit,
+		run:    wire.Run{ID: r.Run, Source: req.Source, Filename: req.Filename, Argv: req.Argv, Once: req.Once},
+		outlet: newOutlet(r.Run, b.limits.OutputKept),
+		ended:  make(chan ending, 1), over: make(chan struct{}),
+	}
+	answer := make(chan outcome, 1)
+	s.work.Go(func() {
+		// Not ended by the caller's context: that is the supervisor's to handle, with an account of the run.
+		exit, err := v.instance.Run(context.WithoutCancel(ctx), v.run, v.outlet.put)
+		v.ended <- ending{exit, err}
+	})
+	s.work.Go(func() {
+		// The interpreter is free when the run has ended, however long emit takes.
+		defer release()
+		defer ask()
+		o := v.watch(ctx, asked)
+		s.settle(v, o)
+		v.outlet.end()
+		answer <- o
+	})
+	emitErr := v.outlet.deliver(ctx, emit)
+	return v.result(r, b.stamp, fresh, <-answer), emitErr
+}
+
+// begin takes the instance for a run, a fresh one if need be; the caller has
+// the interpreter. From here on Interrupt reaches the run.
+func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc) (b bound, fresh string, err error) {
+	s.mu.Lock()
+	s.active = ask
+	s.mu.Unlock()
+	opening, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(asked, func() { cancel(errAsked) })()
+
+	fresh, err = s.ensure(opening)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		err = errSentAway
+	}
+	if err != nil {
+		s.active = nil
+		return bound{}, "", err
+	}
+	s.move(eventRun)
+	return s.bound, fresh, nil
+}
+
+// errAsked says that Interrupt came before the run had begun.
+var errAsked = errors.New("interrupted")
+
+// unbegun answers a run that never began.
+func (s *Session) unbegun(ctx context.Context, r Result, err error) (Result, error) {
+	switch {
+	case errors.Is(err, errAsked):
+		r.Cause, r.Detail = sandbox.Interrupted, "it was interrupted before it began"
+	case errors.Is(err, errSentAway):
+		r.Cause, r.Detail = sandbox.Cancelled, "the session was closed before it began"
+	case ctx.Err() != nil && !errors.Is(err, ErrClosed):
+		r.Cause, r.Detail = sandbox.Cancelled, "the caller went away before it began: "+context.Cause(ctx).Error()
+	default:
+		return Result{}, fmt.Errorf("run: %w", err)
+	}
+	r.Stamp = s.latest().stamp
+	return r, nil
+}
+
+// settle gives the session the state that a run left it in.
+func (s *Session) settle(v *supervisor, o outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active = nil
+	if o.alive {
+		s.move(eventEnd)
+		return
+	}
+	s.move(eventLost)
+	switch {
+	case o.seen && v.run.Once:
+		s.loss = "the run before was a whole program and its interpreter ended with it"
+	case o.verdict.Detail != "":
+		s.loss = "the run before ended with its instance (" + o.verdict.Detail + ")"
+	default:
+		s.loss = "the run before ended with its instance"
+	}
+	if !v.done[stepClose] {
+		s.retire(v.instance)
+	}
+}
+
+// result puts together what brig saw and what the runner said.
+func (v *supervisor) result(r Result, st Stamp, fresh string, o outcome) Result {
+	r.Cause, r.RunnerReported = o.verdict.Cause, o.verdict.RunnerReported
+	r.Detail, r.Elapsed, r.Stamp = join(o.verdict.Detail, fresh), o.elapsed, st
+	r.Stdout, r.Stderr, r.Displays = v.outlet.stdout, v.outlet.stderr, v.outlet.displays
+	r.State = wire.StateLost
+	if o.seen {
+		r.Log, r.Exception = o.exit.Log, o.exit.Exception
+		if fresh == "" || o.exit.State == wire.StateEnded {
+			r.State = o.exit.State
+		}
+		if !o.alive && r.State == wire.StateKept {
+			r.State = wire.StateLost
+		}
+		switch r.Cause {
+		case sandbox.Exit:
+			r.Status = o.exit.Status
+		case sandbox.Killed, sandbox.MemoryOut:
+			r.Status, r.Signal = o.exit.Status, o.exit.Signal
+		}
+	}
+	return r
+}
+
+// newRunID is used once in the world, so that it can be looked for in any log.
+func newRunID() wire.RunID {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: it ends the program instead
+	return wire.RunID("run-" + hex.EncodeToString(b[:]))
+}

@@ -1,0 +1,248 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/wire"
+	"brig/orchestrator/workspace"
+)
+
+// sessionBound is how long closing a session may take: its instance and a little.
+const sessionBound = closeBound + 2*time.Second
+
+// Session is one live interpreter with its workspace. It runs one thing at a
+// time, first come first served, and survives the loss of its instance: the
+// next run starts in a fresh one, and its result says so. All methods may be
+// called concurrently.
+type Session struct {
+	o     *Orchestrator
+	spec  launch // as everything up to queue, set by Open and constant from then on
+	home  home
+	files *workspace.Workspace
+	queue *queue // for the interpreter
+
+	life context.Context // ends when Close begins
+	end  context.CancelFunc
+	work sync.WaitGroup // runs, and closing of earlier instances; Close waits for it
+
+	mu      sync.Mutex
+	state   State              // guarded by mu, as everything below
+	bound   bound              // the latest instance
+	loss    string             // why the latest instance is gone
+	closing bool               // Close was called
+	retired chan struct{}      // closed when the instance before the next one is gone
+	active  context.CancelFunc // interrupts the run that has the interpreter; nil: none has
+	left    []error            // what retired instances left behind
+
+	gone     chan struct{} // closed when the session is
+	closeErr error         // set before gone is closed
+}
+
+// move makes a transition; the caller holds mu.
+func (s *Session) move(e event) {
+	to, ok := next(s.state, e)
+	if !ok {
+		panic(fmt.Sprintf("BUG: session in state %s met %s", s.state, e))
+	}
+	s.state = to
+}
+
+// State is where the session stands now.
+func (s *Session) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notice()
+	return s.state
+}
+
+// notice finds out that the instance went away while nothing ran; the caller holds mu.
+func (s *Session) notice() {
+	if s.state != StateIdle {
+		return
+	}
+	select {
+	case <-s.bound.instance.Done():
+		s.move(eventLost)
+		s.loss = "its instance had ended"
+		if e := s.bound.instance.Cause(); e.Detail != "" {
+			s.loss += ": " + e.Detail
+		}
+		s.retire(s.bound.instance)
+	default:
+	}
+}
+
+// retire closes an instance that will take no further run, beside whatever
+// comes next; the caller holds mu. The next instance waits for it.
+func (s *Session) retire(i sandbox.Instance) {
+	done := make(chan struct{})
+	s.retired = done
+	s.work.Go(func() {
+		defer close(done)
+		if err := closeInstance(context.Background(), i); err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.left = append(s.left, err)
+		}
+	})
+}
+
+// Workspace is the session's files, open until Close.
+func (s *Session) Workspace() *workspace.Workspace { return s.files }
+
+// Posture is what the latest instance enforces.
+func (s *Session) Posture() sandbox.Posture { return s.latest().posture }
+
+// Resolution is how the latest instance's backend was chosen.
+func (s *Session) Resolution() Resolution { return s.latest().resolution }
+
+func (s *Session) latest() bound {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bound
+}
+
+// Interrupt asks the run that has the interpreter to end: softly, and by force
+// if it still runs after the grace. It does not wait for the end, a second call
+// changes nothing, and runs that wait are left alone. sandbox.ErrNotRunning: no
+// run has the interpreter.
+func (s *Session) Interrupt(context.Context) error {
+	s.mu.Lock()
+	interrupt := s.active
+	s.mu.Unlock()
+	if interrupt == nil {
+		return sandbox.ErrNotRunning
+	}
+	interrupt()
+	return nil
+}
+
+// Reset gives the session a fresh namespace when its turn comes.
+func (s *Session) Reset(ctx context.Context) error {
+	release, err := s.take(ctx)
+	if err != nil {
+		return fmt.Errorf("reset the session: %w", err)
+	}
+	defer release()
+	fresh, err := s.ensure(ctx)
+	if err != nil {
+		return err
+	}
+	if fresh != "" {
+		return nil
+	}
+	if _, err := s.latest().instance.Call(ctx, wire.Control{Op: wire.OpReset}, nil, nil); err != nil {
+		return fmt.Errorf("reset the session: %w", err)
+	}
+	return nil
+}
+
+// Variables lists the user's names. It does not wait: while a run has the
+// interpreter it is ErrBusy, and ErrNoInterpreter when the instance is gone.
+func (s *Session) Variables(ctx context.Context) (wire.VariablesBody, error) {
+	s.mu.Lock()
+	s.notice()
+	state, instance := s.state, s.bound.instance
+	s.mu.Unlock()
+	var body wire.VariablesBody
+	switch state {
+	case StateIdle:
+	case StateLost:
+		return body, fmt.Errorf("list variables: %w", ErrNoInterpreter)
+	case StateClosing, StateClosed:
+		return body, fmt.Errorf("list variables: %w", ErrClosed)
+	case StateNew, StateStarting, StateRunning, StateInterrupting, StateReplacing:
+		return body, fmt.Errorf("list variables: %w", ErrBusy)
+	}
+	reply, err := instance.Call(ctx, wire.Control{Op: wire.OpVariables}, nil, nil)
+	var refused *wire.CallError
+	if errors.As(err, &refused) && refused.Code == wire.CodeBusy {
+		return body, fmt.Errorf("list variables: %w", ErrBusy)
+	}
+	if err != nil {
+		return body, fmt.Errorf("list variables: %w", err)
+	}
+	if err := json.Unmarshal(reply.Body, &body); err != nil {
+		return wire.VariablesBody{}, fmt.Errorf("list variables: %w", err)
+	}
+	return body, nil
+}
+
+// take waits for the interpreter and counts the caller in; release gives it back.
+func (s *Session) take(ctx context.Context) (release func(), err error) {
+	if err := s.queue.enter(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		s.queue.leave()
+		return nil, errSentAway
+	}
+	s.work.Add(1)
+	return func() {
+		s.queue.leave()
+		s.work.Done()
+	}, nil
+}
+
+// ensure makes sure that an instance is there. It says why an earlier one is
+// not any more, if a fresh one had to be started; the caller has the interpreter.
+func (s *Session) ensure(ctx context.Context) (fresh string, err error) {
+	s.mu.Lock()
+	s.notice()
+	if s.closing || s.state != StateLost {
+		defer s.mu.Unlock()
+		if s.closing {
+			return "", ErrClosed
+		}
+		return "", nil
+	}
+	s.move(eventReplace)
+	retired, loss := s.retired, s.loss
+	s.mu.Unlock()
+
+	// Two instances never share a workspace: the earlier one goes first.
+	select {
+	case <-retired:
+		err = s.launch(ctx)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-s.life.Done():
+		err = ErrClosed
+	}
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.move(eventFail)
+		return "", err
+	}
+	return "earlier variables are gone: " + loss, nil
+}
+
+// launch gives the session a fresh instance. Close ends it as well.
+func (s *Session) launch(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.life, func() { cancel(ErrClosed) })()
+	b, err := s.o.launch(ctx, s.spec)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		// Close has looked for an instance already.
+		s.retire(b.instance)
+		return ErrClosed
+	}
+	s.move(eventReady)
+	s.bound = b
+	return nil
+}
