@@ -10,8 +10,9 @@ import (
 // prefix of every variable of brig's own.
 const prefix = "BRIG_"
 
-// other variables that begin like settings and are none.
-func otherVariables() []string { return []string{"BRIG_CONFIG", "BRIG_DEVELOPMENT"} }
+// otherVariables begin like settings and are none: the file's name, the switch
+// of development builds, and the mark that brig itself leaves in an instance.
+func otherVariables() []string { return []string{"BRIG_CONFIG", "BRIG_DEVELOPMENT", "BRIG_INSTANCE"} }
 
 // testPrefix is that of variables which only tests read.
 const testPrefix = "BRIG_TEST_"

@@ -77,7 +77,7 @@ cpu_seconds = 20
 			t.Errorf("%s comes from %+v, want %+v", key, l.Sources[key], s)
 		}
 	}
-	if want := []string{"sandbox.enabled", "sandbox.cpu_seconds", "workspace.code_exec", "pool.docker"}; !slices.Equal(l.Unused(), want) {
+	if want := []string{"sandbox.enabled", "sandbox.cpu_seconds", "pool.docker"}; !slices.Equal(l.Unused(), want) {
 		t.Errorf("set but unused: %q", l.Unused())
 	}
 	// A path that is given is stronger than the variable, and Load without names does the same.
@@ -207,7 +207,7 @@ func TestAliases(t *testing.T) {
 
 func TestNamedFileMustExist(t *testing.T) {
 	e := bare(t.TempDir())
-	path := filepath.Join(t.TempDir(), "no.toml")
+	path := filepath.Join(filepath.Dir(file(t, "")), "no.toml")
 	for _, got := range [][]string{problems(t, e, path), problems(t, e.with("BRIG_CONFIG", path), "")} {
 		if len(got) != 1 || !strings.HasSuffix(got[0], ": there is no such file; name another one or none") {
 			t.Errorf("got %q", got)

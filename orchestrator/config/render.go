@@ -80,9 +80,9 @@ func Markdown() []byte {
 	var b bytes.Buffer
 	b.WriteString("# Settings\n\n" +
 		"<!-- Generated from orchestrator/config/table.go: go test ./orchestrator/config -update -->\n\n" +
-		"brig reads `config.toml` in its configuration directory (`brig config show` prints where that is) or the file that\n" +
-		"`--config` or `BRIG_CONFIG` names. Every key also has a variable; variables are stronger than the file, and a\n" +
-		"variable that is set to nothing counts as not set.\n\n" +
+		"brig reads `config.toml` in its configuration directory (`brig config path` prints it) or the file that\n" +
+		"`BRIG_CONFIG` names. Every key also has a variable; variables are stronger than the file, and a variable that is\n" +
+		"set to nothing counts as not set.\n\n" +
 		"Unknown keys, unknown `BRIG_` variables and misspelt values are errors, and so is a file or directory that\n" +
 		"others can write: brig never goes on with a weaker mode than the one that was meant. `brig config check` lists\n" +
 		"every problem, `brig config show` every value and where it comes from.\n\n" +

@@ -69,7 +69,7 @@ func containment() []row {
 		{"sandbox.cpu_seconds", "", true, "Processor time of one run in a WASM guest.", count{
 			func(c *Config) *int { return &c.Sandbox.CPUSeconds }, 1, 86400, true,
 		}},
-		{"workspace.code_exec", "", true, "Whether agents get any tool that runs code.", truth{
+		{"workspace.code_exec", "", false, "Whether code runs at all. With false every run is refused, on every backend.", truth{
 			func(c *Config) *bool { return &c.Workspace.CodeExec },
 		}},
 		{"workspace.exec_timeout", "", false, "Wall clock of one run that asks for nothing else. At most limits.max_timeout.", duration{
