@@ -1,0 +1,225 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"brig/orchestrator/config"
+)
+
+func (p *program) configCommand() *cobra.Command {
+	c := group(&cobra.Command{
+		Use:   "config",
+		Short: "The settings: what they are, where they come from, whether they are right",
+		Long: `brig is set up by a file and by environment variables, the latter winning. Unknown
+names and misspelt values are errors, never a weaker mode.`,
+	})
+	c.AddCommand(p.configShowCommand(), p.configCheckCommand(), p.configPathCommand())
+	return c
+}
+
+func (p *program) configShowCommand() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "show [KEY...]",
+		Short: "Every setting with its value, where it comes from and its default",
+		Example: `  brig config show
+  brig config show docker.tier limits.memory`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return keyNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, keys []string) error { return p.configShow(keys, asJSON) },
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func keyNames() []string {
+	var names []string
+	for _, k := range config.Keys() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// settingRow is one setting in --json.
+type settingRow struct {
+	Name    string      `json:"name"`
+	Value   string      `json:"value"`
+	Default string      `json:"default"`
+	From    config.From `json:"from"`
+	Where   string      `json:"where,omitempty"`
+	Env     []string    `json:"env"`
+	Type    string      `json:"type"`
+	Allowed string      `json:"allowed,omitempty"`
+	Empty   string      `json:"empty,omitempty"`
+	Doc     string      `json:"doc"`
+	Unused  bool        `json:"unused,omitempty"` // its feature does not exist in this version
+}
+
+func (p *program) configShow(keys []string, asJSON bool) error {
+	known := keyNames()
+	for _, k := range keys {
+		if !slices.Contains(known, k) {
+			hint := "brig config show"
+			if near := nearest(k, known); near != "" {
+				hint = "did you mean: brig config show " + near
+			}
+			return usage(hint, "there is no setting %q", k)
+		}
+	}
+	s, err := p.loadSettings()
+	if err != nil {
+		return err
+	}
+	rows := settingRows(s.Loaded, keys)
+	if asJSON {
+		return p.printJSON(map[string]any{"path": s.Path, "found": s.Found, "settings": rows})
+	}
+	for _, r := range rows {
+		value := cmp.Or(r.Value, "("+cmp.Or(r.Empty, "empty")+")")
+		source := string(r.From)
+		if r.From != config.FromDefault {
+			source = fmt.Sprintf("%s, default %s", r.Where, cmp.Or(r.Default, "("+cmp.Or(r.Empty, "empty")+")"))
+		}
+		if r.Unused {
+			source += "; not used by this version"
+		}
+		line := fmt.Sprintf("%-26s %-14s  %s", r.Name, escapeLine(value), p.tui.stdout.styled(styleDim, escapeLine(source)))
+		fmt.Fprintln(p.tui.stdout, line)
+	}
+	return nil
+}
+
+func settingRows(l config.Loaded, only []string) []settingRow {
+	rows := config.Render(l)
+	var out []settingRow
+	for i, k := range config.Keys() {
+		if len(only) > 0 && !slices.Contains(only, k.Name) {
+			continue
+		}
+		source := l.Sources[k.Name]
+		out = append(out, settingRow{
+			Name: k.Name, Value: redact(rows[i].Value), Default: k.Default, From: source.From, Where: source.Where,
+			Env: k.Env, Type: k.Type, Allowed: k.Allowed, Empty: k.Empty, Doc: k.Doc, Unused: k.Unused,
+		})
+	}
+	return out
+}
+
+func (p *program) configCheckCommand() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Whether the settings are right; every problem at once",
+		Long: `Read the settings file and the environment and report every problem at once.
+
+Exit status 0 if the settings are right, 1 if not.`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return p.configCheck(asJSON) },
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// settingProblem is one problem in --json.
+type settingProblem struct {
+	Key     string `json:"key,omitempty"`
+	Source  string `json:"source,omitempty"`
+	Problem string `json:"problem"`
+	Allowed string `json:"allowed,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func (p *program) configCheck(asJSON bool) error {
+	s, err := p.loadSettings()
+	var wrong *config.Error
+	if err != nil && !errors.As(err, &wrong) {
+		return err
+	}
+	problems := []settingProblem{}
+	if wrong != nil {
+		for _, w := range wrong.Problems {
+			problems = append(problems, settingProblem{w.Key, w.Source, w.Text, w.Allowed, w.Suggestion})
+		}
+	}
+	if asJSON {
+		answer := map[string]any{"ok": wrong == nil, "path": s.Path, "found": s.Found, "problems": problems, "unused": s.Unused()}
+		if err := p.printJSON(answer); err != nil {
+			return err
+		}
+	} else {
+		p.printCheck(s, wrong)
+	}
+	if wrong != nil {
+		return ended(exitFound)
+	}
+	return nil
+}
+
+func (p *program) printCheck(s settings, wrong *config.Error) {
+	if wrong != nil {
+		for _, w := range wrong.Problems {
+			fmt.Fprintln(p.tui.stdout, escapeLine(w.String()))
+		}
+		return
+	}
+	for _, key := range s.Unused() {
+		p.tui.note("%s is set, but its feature does not exist in this version", key)
+	}
+	if s.Found {
+		fmt.Fprintf(p.tui.stdout, "the settings are right: %s\n", escapeLine(s.Path))
+	} else {
+		fmt.Fprintf(p.tui.stdout, "the settings are right: there is no file %s, and the defaults hold\n", escapeLine(s.Path))
+	}
+}
+
+func (p *program) configPathCommand() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "path",
+		Short: "Where the settings file is, and brig's directories",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			paths, err := config.FindPaths(p.lookup)
+			if err != nil {
+				return err
+			}
+			file := p.settingsFile(paths)
+			if asJSON {
+				return p.printJSON(map[string]string{
+					"file": file, "config": paths.Config, "state": paths.State,
+					"data": paths.Data, "cache": paths.Cache, "runtime": paths.Runtime,
+				})
+			}
+			fmt.Fprintln(p.tui.stdout, file)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object with all directories")
+	return c
+}
+
+// examineSettings tells doctor where settings come from and which are not as by default.
+func (p *program) examineSettings(r *report, s settings) {
+	found := "does not exist, the defaults hold"
+	if s.Found {
+		found = "read"
+	}
+	r.add("settings", "file", stateOK, "", "%s: %s", s.Path, found)
+	for _, row := range settingRows(s.Loaded, nil) {
+		if row.From != config.FromDefault {
+			r.add("settings", row.Name, stateOK, "", "%s (%s)", row.Value, row.Where)
+		}
+	}
+	for _, key := range s.Unused() {
+		r.add("settings", key, stateNote, "", "is set, but its feature does not exist in this version")
+	}
+	for _, d := range [][2]string{{"state", s.Paths.State}, {"data", s.Paths.Data}, {"cache", s.Paths.Cache}, {"runtime", s.Paths.Runtime}} {
+		r.add("settings", d[0], stateOK, "", "%s", d[1])
+	}
+}

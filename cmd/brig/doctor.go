@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"brig/images"
+	"brig/orchestrator"
+	"brig/orchestrator/sandbox"
+)
+
+// finding is one fact of "brig doctor".
+type finding struct {
+	Section string `json:"section"`
+	Name    string `json:"name"`
+	State   state  `json:"state"`
+	Value   string `json:"value"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// state judges a finding.
+type state string
+
+const (
+	stateOK      state = "ok"
+	stateNote    state = "note"    // good to know, nothing to mend
+	stateProblem state = "problem" // something is less than configured
+)
+
+// report collects findings in the order in which they are shown. Everything that
+// goes into it passes through redact.
+type report struct{ findings []finding }
+
+func (r *report) add(section, name string, s state, remedy, format string, a ...any) {
+	r.findings = append(r.findings, finding{section, name, s, redact(fmt.Sprintf(format, a...)), redact(remedy)})
+}
+
+// blame adds what an error says, with its remedy.
+func (r *report) blame(section, name string, s state, err error) {
+	f := explain(err)
+	r.add(section, name, s, f.Remedy, "%s", f.Message)
+}
+
+func (r *report) problems() int {
+	n := 0
+	for _, f := range r.findings {
+		if f.State == stateProblem {
+			n++
+		}
+	}
+	return n
+}
+
+// password is the secret part of a URL.
+var password = regexp.MustCompile(`(://[^/\s:@]*):[^/\s@]*@`)
+
+// redact hides passwords in what is meant to be pasted into a bug report.
+func redact(s string) string { return password.ReplaceAllString(s, "$1:***@") }
+
+func (p *program) doctorCommand() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "What was found on this machine, and what to do about it",
+		Long: `Look at everything brig depends on: its settings and directories, the container
+engine and its images, Python and the sandbox of this system. What is wrong ends
+with the command to type. Passwords are hidden, so that the output can be shown.
+
+Exit status 0 if all is well, 1 if there is a problem.`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return p.doctor(c.Context(), asJSON) },
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func (p *program) doctor(parent context.Context, asJSON bool) error {
+	ctx, cancel := context.WithTimeout(parent, lookTimeout)
+	defer cancel()
+	r := &report{}
+	p.examine(ctx, r)
+	if asJSON {
+		if err := p.printJSON(map[string]any{"findings": r.findings, "problems": r.problems()}); err != nil {
+			return err
+		}
+	} else {
+		p.printReport(r)
+	}
+	if r.problems() > 0 {
+		return ended(exitFound)
+	}
+	return nil
+}
+
+// examine goes from what needs nothing to what needs everything and goes on
+// where something is missing.
+func (p *program) examine(ctx context.Context, r *report) {
+	v := readVersion()
+	r.add("brig", "version", stateOK, "", "%s %s, %s", v.Version, v.Commit, v.Platform)
+	r.add("brig", "runner", stateOK, "", "%.16s, protocol %d", v.Runner, v.Protocol)
+	settings, err := p.loadSettings()
+	if err != nil {
+		r.blame("settings", "settings", stateProblem, err)
+		return
+	}
+	p.examineSettings(r, settings)
+	a, err := p.assemble(settings, assembleOptions{silent: true})
+	if err != nil {
+		r.blame("brig", "start", stateProblem, err)
+		return
+	}
+	// The wanted backend is judged by the resolution; the other one is only told about.
+	for _, kind := range []sandbox.Kind{sandbox.Docker, sandbox.Host} {
+		if b := a.backend(kind); b != nil {
+			p.examineBackend(ctx, r, b, settings.Config.Base())
+		}
+	}
+	p.examineImages(ctx, r, a)
+	if resolution, err := a.orchestrator.Resolve(ctx, ""); err != nil {
+		r.blame("result", "backend", stateProblem, err)
+	} else {
+		examineResolution(r, resolution)
+	}
+	if err := a.close(ctx); err != nil {
+		r.blame("brig", "end", stateProblem, err)
+	}
+}
+
+func (p *program) examineBackend(ctx context.Context, r *report, b sandbox.Backend, base sandbox.Base) {
+	section := string(b.Kind())
+	facts, err := b.Probe(ctx)
+	if err != nil {
+		r.blame(section, "usable", stateNote, err)
+		return
+	}
+	r.add(section, "usable", stateOK, "", "%s %s (%s)", facts.Endpoint, facts.Version, facts.Source)
+	for _, name := range slices.Sorted(maps.Keys(facts.Details)) {
+		r.add(section, name, stateOK, "", "%s", facts.Details[name])
+	}
+	layers, err := b.Capabilities(ctx, base)
+	if err != nil {
+		r.blame(section, "layers", stateNote, err)
+		return
+	}
+	for _, l := range layers {
+		if l.State != sandbox.Enforced {
+			r.add(section, string(l.ID), stateNote, l.Remedy, "%s: %s", l.State, l.Reason)
+		}
+	}
+}
+
+func (p *program) examineImages(ctx context.Context, r *report, a *assembly) {
+	if a.docker == nil {
+		return
+	}
+	if _, err := a.docker.Probe(ctx); err != nil {
+		return // said already
+	}
+	states, err := p.trust().Status(ctx, a.docker)
+	if err != nil {
+		r.blame("docker", "images", stateProblem, err)
+		return
+	}
+	for _, s := range states {
+		kind, remedy := stateOK, ""
+		if s.Condition != images.Ready {
+			kind, remedy = stateNote, s.Remedy
+		}
+		r.add("docker", "image "+string(s.Tier), kind, remedy, "%s %s", s.Condition, s.Tag)
+	}
+}
+
+// examineResolution turns everything that is less than configured into problems.
+func examineResolution(r *report, resolution orchestrator.Resolution) {
+	name := string(resolution.Resolved)
+	if resolution.Err != nil {
+		name = "nothing"
+	}
+	remedy := ""
+	for _, refusal := range resolution.Refusals {
+		if remedy == "" {
+			remedy = refusal.Remedy
+		}
+	}
+	warnings := orchestrator.Warnings(resolution, sandbox.Posture{})
+	if len(warnings) == 0 {
+		r.add("result", "code runs in", stateOK, "", "%s, as configured", name)
+		return
+	}
+	r.add("result", "code runs in", stateProblem, remedy, "%s", name)
+	for _, w := range warnings {
+		r.add("result", "because", stateProblem, "", "%s", w)
+	}
+}
+
+func (p *program) printReport(r *report) {
+	out, section := p.tui.stdout, ""
+	for _, f := range r.findings {
+		if f.Section != section {
+			if section != "" {
+				fmt.Fprintln(out)
+			}
+			section = f.Section
+			fmt.Fprintln(out, section)
+		}
+		mark := map[state]string{stateOK: "  ok  ", stateNote: "  note", stateProblem: "  BAD "}[f.State]
+		if f.State == stateProblem {
+			mark = out.styled(styleWarning, mark)
+		}
+		fmt.Fprintf(out, "%s  %-18s %s\n", mark, f.Name, escapeLine(f.Value))
+		if f.Remedy != "" {
+			fmt.Fprintf(out, "        %-18s → %s\n", "", escapeLine(f.Remedy))
+		}
+	}
+	if n := r.problems(); n > 0 {
+		fmt.Fprintf(out, "\n%s\n", count(n, "problem"))
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"brig/orchestrator"
+	"brig/orchestrator/config"
+	"brig/orchestrator/sandbox"
+)
+
+// failure is an error as a person sees it: one sentence, the next command to
+// type, and a code for programs. Every error that leaves a verb becomes one.
+type failure struct {
+	Code    string   `json:"code"`
+	Message string   `json:"message"`
+	Remedy  string   `json:"remedy,omitempty"`
+	Exit    exitCode `json:"exit_code"`
+	err     error
+	quiet   bool // nobody is left to read it
+}
+
+func (f *failure) Error() string { return f.Message }
+func (f *failure) Unwrap() error { return f.err }
+
+// usage is a mistake on the command line.
+func usage(remedy, format string, a ...any) *failure {
+	return &failure{Code: "usage", Message: fmt.Sprintf(format, a...), Remedy: remedy, Exit: exitFailed}
+}
+
+// input is a source, a file or a directory that brig cannot take.
+func input(remedy, format string, a ...any) *failure {
+	return &failure{Code: "input", Message: fmt.Sprintf(format, a...), Remedy: remedy, Exit: exitFailed}
+}
+
+// explain turns any error into a failure. It is the only place that does.
+func explain(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	var unavailable *sandbox.Unavailable
+	if errors.As(err, &unavailable) {
+		return &failure{Code: unavailable.Code, Message: unavailable.Reason, Remedy: unavailable.Remedy, Exit: exitFailed, err: err}
+	}
+	var refused *orchestrator.RefusedError
+	if errors.As(err, &refused) {
+		return &failure{Code: refused.Code, Message: refused.Reason, Remedy: refused.Remedy, Exit: exitFailed, err: err}
+	}
+	var settings *config.Error
+	if errors.As(err, &settings) {
+		return explainSettings(settings)
+	}
+	var lost *sandbox.Lost
+	if errors.As(err, &lost) {
+		return &failure{Code: "backend-lost", Message: lost.Error(), Remedy: "brig doctor", Exit: exitFailed, err: err}
+	}
+	if errors.Is(err, context.Canceled) {
+		return &failure{Code: "cancelled", Message: "interrupted before the code began", Exit: exitInterrupted, err: err}
+	}
+	return &failure{Code: "failed", Message: err.Error(), Remedy: "brig doctor", Exit: exitFailed, err: err}
+}
+
+// explainSettings names the first problem; "brig config check" shows them all.
+func explainSettings(e *config.Error) *failure {
+	f := &failure{Code: "settings", Message: e.Problems[0].String(), Remedy: "brig config check", Exit: exitFailed, err: e}
+	if more := len(e.Problems) - 1; more > 0 {
+		f.Message += fmt.Sprintf("; and %s more", count(more, "problem"))
+	}
+	return f
+}
+
+// because is the reason inside a file system error, without the path that the
+// sentence around it names already.
+func because(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"brig/orchestrator/config"
+	"brig/orchestrator/sandbox"
+)
+
+// choice is a flag that takes one of a few words and answers another one with the nearest.
+type choice struct {
+	value   string
+	flag    string
+	allowed []string
+}
+
+func (c *choice) String() string { return c.value }
+func (c *choice) Type() string   { return c.flag }
+
+func (c *choice) Set(s string) error {
+	for _, a := range c.allowed {
+		if s == a {
+			c.value = s
+			return nil
+		}
+	}
+	words := strings.Join(c.allowed, ", ")
+	hint := "one of: " + words
+	if near := nearest(s, c.allowed); near != "" {
+		hint = fmt.Sprintf("did you mean: --%s %s", c.flag, near)
+	}
+	return usage(hint, "%q is no %s of this brig: it has %s", s, c.flag, words)
+}
+
+// complete registers the words of a flag for completion.
+func (c *choice) complete(cmd *cobra.Command) {
+	err := cmd.RegisterFlagCompletionFunc(c.flag, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic("BUG: a flag that does not exist cannot be completed: " + err.Error())
+	}
+}
+
+func newBackendFlag() choice {
+	return choice{flag: "backend", allowed: []string{string(sandbox.Docker), string(sandbox.Host)}}
+}
+
+func newTierFlag() choice { return choice{flag: "tier", allowed: tiers()} }
+
+// timeoutFlag is a duration with a unit; zero means that none was given.
+type timeoutFlag time.Duration
+
+func (t *timeoutFlag) String() string {
+	if *t == 0 {
+		return ""
+	}
+	return time.Duration(*t).String()
+}
+func (t *timeoutFlag) Type() string { return "duration" }
+
+func (t *timeoutFlag) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil && s != "" && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsDigit(r) }) < 0:
+		return usage(fmt.Sprintf("did you mean: --timeout %ss", s), "--timeout %s has no unit", s)
+	case err != nil:
+		return usage("write it as: --timeout 5s", "%q is no time limit", s)
+	case d <= 0:
+		return usage("write it as: --timeout 5s", "--timeout %s is no time limit: it must be more than nothing", s)
+	}
+	*t = timeoutFlag(d)
+	return nil
+}
+
+// check holds the flag against the longest limit that the settings allow.
+func (t timeoutFlag) check(c config.Config) error {
+	if longest := c.Limits.MaxTimeout; longest > 0 && time.Duration(t) > longest {
+		return usage("raise limits.max_timeout, see: brig config show",
+			"--timeout %s is more than the settings allow: at most %s", time.Duration(t), longest)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"strings"
+
+	"brig/orchestrator"
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/wire"
+)
+
+// announce says before the output begins what is weaker than configured. The
+// sentences are the orchestrator's; each is followed by its remedy.
+func (p *program) announce(r orchestrator.Resolution, posture sandbox.Posture) {
+	sentences := orchestrator.Warnings(r, posture)
+	gaps := posture.Weakened()
+	if len(posture.Layers) == 0 {
+		gaps = r.Gaps
+	}
+	for i, sentence := range sentences {
+		remedy := ""
+		switch fromEnd := len(sentences) - i; {
+		case fromEnd <= len(gaps):
+			remedy = gaps[len(gaps)-fromEnd].Remedy
+		case r.Degraded && fromEnd == len(gaps)+1:
+			for _, refusal := range r.Refusals {
+				remedy = cmp.Or(remedy, refusal.Remedy)
+			}
+		}
+		word, rest, _ := strings.Cut(sentence, ": ")
+		p.tui.warn(strings.ToUpper(word) + ": " + escapeLine(rest))
+		p.tui.hint(cmp.Or(remedy, "brig doctor"))
+	}
+}
+
+// report says how the run ended, after everything the program printed.
+func (e *execution) report() error {
+	code := exitOf(e.result.Cause, e.result.Status, e.result.Signal)
+	if signalled, ok := e.signals.exit(); ok && e.result.Cause == sandbox.Cancelled {
+		code = signalled
+	}
+	if e.o.json {
+		if err := e.p.printJSON(e.answer(code)); err != nil {
+			return explainWrite(&writeError{err})
+		}
+		return ended(code)
+	}
+	tui := e.p.tui
+	if x := e.result.Exception; x != nil {
+		e.traceback(x)
+	}
+	if text, remedy := e.ending(); text != "" {
+		tui.warn(text)
+		if remedy != "" {
+			tui.hint(remedy)
+		}
+	}
+	e.files()
+	if !e.o.quiet {
+		tui.dim(strings.TrimPrefix(e.result.Stamp.Line(), "brig: "))
+	}
+	return ended(code)
+}
+
+// traceback prints an exception as Python does, on standard error.
+func (e *execution) traceback(x *wire.Exception) {
+	tb := x.Traceback
+	if tb == "" {
+		tb = x.Name + ": " + x.Message
+	}
+	if !strings.HasSuffix(tb, "\n") {
+		tb += "\n"
+	}
+	if e.p.tui.stderr.fresh() == nil {
+		// Nowhere is left to report that standard error cannot be written.
+		_, _ = e.sink.stderr.Write([]byte(tb))
+	}
+}
+
+// ending words an end that is brig's doing or the machine's, and what to do.
+func (e *execution) ending() (text, remedy string) {
+	detail := escapeLine(e.result.Detail)
+	switch e.result.Cause {
+	case sandbox.OK, sandbox.Exit, sandbox.Exception:
+		if detail != "" {
+			return detail, ""
+		}
+		return "", ""
+	case sandbox.Timeout:
+		return "timeout: " + cmp.Or(detail, "the time limit ended the run"), "allow more: brig run --timeout 2m"
+	case sandbox.Interrupted, sandbox.Cancelled:
+		return string(e.result.Cause), ""
+	case sandbox.MemoryOut:
+		return "memory: " + cmp.Or(detail, "the memory limit ended the run"), "raise limits.memory, see: brig config show"
+	case sandbox.ProcessOut, sandbox.DiskOut, sandbox.OutputOut:
+		return fmt.Sprintf("%s: %s", e.result.Cause, cmp.Or(detail, "a limit ended the run")), "see: brig config show"
+	case sandbox.Killed:
+		return "killed: " + cmp.Or(detail, "the interpreter died of a signal"), ""
+	case sandbox.BackendLost, sandbox.Refused, sandbox.Internal:
+		return fmt.Sprintf("%s: %s", e.result.Cause, cmp.Or(detail, "no end of the run was seen")), "brig doctor"
+	default:
+		panic(fmt.Sprintf("BUG: cause %q has no words", e.result.Cause))
+	}
+}
+
+// files says what came back and where the full output is.
+func (e *execution) files() {
+	tui := e.p.tui
+	if log := e.result.Log; log != nil {
+		if e.out == nil {
+			tui.note("the full output had %s; to keep it: brig run --out DIR", size(log.Bytes))
+		} else {
+			tui.note("the full output (%s) is in %s", size(log.Bytes), escapeLine(path.Join(e.out.dir, log.Path)))
+		}
+	}
+	if e.out == nil {
+		return
+	}
+	for _, left := range e.brought.left {
+		tui.note("not brought back: %s", escapeLine(left))
+	}
+	if n := len(e.brought.files); n > 0 {
+		tui.note("%s in %s", count(n, "file"), escapeLine(e.out.dir))
+	}
+}
+
+// runAnswer is the one object of "brig run --json".
+type runAnswer struct {
+	Cause      sandbox.Cause           `json:"cause"`
+	Detail     string                  `json:"detail,omitempty"`
+	ExitCode   exitCode                `json:"exit_code"`
+	Status     int                     `json:"status"`
+	Signal     int                     `json:"signal,omitempty"`
+	Stdout     text                    `json:"stdout"`
+	Stderr     text                    `json:"stderr"`
+	Result     *display                `json:"result,omitempty"`
+	Displays   []display               `json:"displays,omitempty"`
+	Exception  *wire.Exception         `json:"exception,omitempty"`
+	Counts     map[string]wire.Count   `json:"counts"`
+	Gaps       []gap                   `json:"gaps,omitempty"`
+	Log        *wire.Log               `json:"log,omitempty"`
+	Files      []string                `json:"files,omitempty"`
+	Left       []string                `json:"left,omitempty"`
+	ElapsedMS  float64                 `json:"elapsed_ms"`
+	QueuedMS   float64                 `json:"queued_ms"`
+	State      wire.State              `json:"state"`
+	Reported   bool                    `json:"runner_reported"`
+	Stamp      orchestrator.Stamp      `json:"stamp"`
+	Warnings   []string                `json:"warnings"`
+	Posture    sandbox.Posture         `json:"posture"`
+	Resolution orchestrator.Resolution `json:"resolution"`
+}
+
+func (e *execution) answer(code exitCode) runAnswer {
+	r := e.result
+	a := runAnswer{
+		Cause: r.Cause, Detail: r.Detail, ExitCode: code, Status: r.Status, Signal: r.Signal,
+		Stdout:    newText(e.sink.kept[wire.StreamStdout].Bytes()),
+		Stderr:    newText(e.sink.kept[wire.StreamStderr].Bytes()),
+		Exception: r.Exception, Counts: map[string]wire.Count{"stdout": r.Stdout, "stderr": r.Stderr},
+		Gaps: e.sink.gaps, Log: r.Log, Files: e.brought.files,
+		Left:      append(e.uploads.skipped, e.brought.left...),
+		ElapsedMS: millis(r.Elapsed), QueuedMS: millis(r.Queued), State: r.State, Reported: r.RunnerReported,
+		Stamp: r.Stamp, Posture: e.session.Posture(), Resolution: e.session.Resolution(),
+	}
+	a.Warnings = orchestrator.Warnings(a.Resolution, a.Posture)
+	if a.Warnings == nil {
+		a.Warnings = []string{}
+	}
+	for i := range e.sink.displays {
+		if d := e.sink.displays[i]; d.Role == "result" {
+			a.Result = &d
+		} else {
+			a.Displays = append(a.Displays, d)
+		}
+	}
+	return a
+}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"brig/orchestrator"
+	"brig/orchestrator/sandbox"
+)
+
+// runOptions are the flags of "brig run".
+type runOptions struct {
+	code     string
+	hasCode  bool
+	backend  choice
+	tier     choice
+	timeout  timeoutFlag
+	files    []string
+	out      string
+	json     bool
+	quiet    bool
+	noResult bool
+	accept   bool
+	args     []string
+	dash     int // position of "--" among args, or -1
+}
+
+func (p *program) runCommand() *cobra.Command {
+	o := runOptions{backend: newBackendFlag(), tier: newTierFlag()}
+	c := &cobra.Command{
+		Use:   "run [flags] [FILE|-] [-- ARGS]",
+		Short: "Run Python code, contained",
+		Long: `Run Python code from a file, from standard input or from -c, contained.
+
+What the code prints comes out as it is; the value of its last expression is
+printed as in a notebook; figures become files and are named. One line on
+standard error says what really ran the code. If that is less than what was
+configured, a line before the output says so and what to do about it.
+
+The exit status is the program's own; see: brig help exit-codes`,
+		Example: `  brig run -c 'print(6*7)'
+  brig run --file sales.csv --out results report.py -- --year 2026
+  echo 'print(6*7)' | brig run
+  brig run --backend host --timeout 5s --json program.py`,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.hasCode, o.args, o.dash = c.Flags().Changed("code"), args, c.ArgsLenAtDash()
+			return p.run(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&o.code, "code", "c", "", "code to run")
+	f.Var(&o.backend, "backend", "run here and nowhere else: docker or host")
+	f.Var(&o.tier, "tier", "image of the container: core (standard library) or standard (numpy, pandas, matplotlib…)")
+	o.backend.complete(c)
+	o.tier.complete(c)
+	f.Var(&o.timeout, "timeout", "time limit, such as 5s or 2m")
+	f.StringArrayVar(&o.files, "file", nil, "put the file or directory SRC[:NAME] into the workspace; may be repeated")
+	f.StringVar(&o.out, "out", "", "bring back what the code created or changed, and figures, into this directory")
+	f.BoolVar(&o.json, "json", false, "print one JSON object with everything, and nothing else")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "no line about what ran the code (a weaker containment than configured is still announced)")
+	f.BoolVar(&o.noResult, "no-result", false, "do not print the value of the last expression")
+	f.BoolVar(&o.accept, "accept-uncontained", false, "accept for this machine that code runs with neither files nor system calls confined")
+	return c
+}
+
+// run executes one program. Everything that can be wrong with what was asked is
+// looked at before anything starts.
+func (p *program) run(parent context.Context, o runOptions) (err error) {
+	var inline *string
+	if o.hasCode {
+		inline = &o.code
+	}
+	src, err := p.readSource(inline, o.args, o.dash)
+	if err != nil {
+		return err
+	}
+	settings, err := p.loadSettings()
+	if err != nil {
+		return err
+	}
+	if err := o.timeout.check(settings.Config); err != nil {
+		return err
+	}
+	kind := cmp.Or(sandbox.Kind(o.backend.value), settings.Config.Execution.Backend)
+	base := settings.Config.BaseFor(kind)
+	if o.tier.value != "" {
+		base.Image = o.tier.value
+	}
+	limits := base.Limits.WithDefaults()
+	up, err := planUploads(o.files, bounds{file: limits.FileSize, total: limits.Workspace})
+	if err != nil {
+		return err
+	}
+	out, err := openOut(o.out)
+	if err != nil {
+		return err
+	}
+
+	sig := watchSignals(parent)
+	defer sig.close()
+	defer func() { err = sig.rename(err) }()
+	a, err := p.assemble(settings, assembleOptions{accept: o.accept, silent: o.json})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close(parent)) }()
+
+	session, err := a.orchestrator.Open(sig.ctx, orchestrator.SessionOptions{
+		Backend: sandbox.Kind(o.backend.value), Base: &base, Timezone: p.timezone(), Locale: p.locale(),
+	})
+	if err != nil {
+		return err
+	}
+	e := &execution{p: p, o: o, src: src, uploads: up, out: out, session: session, signals: sig, limits: limits}
+	return e.run()
+}
+
+// execution is one program in one session.
+type execution struct {
+	p       *program
+	o       runOptions
+	src     source
+	uploads *uploads
+	out     *outDir
+	session *orchestrator.Session
+	signals *signals
+	limits  sandbox.Limits
+
+	sink    *sink
+	result  orchestrator.Result
+	brought brought
+}
+
+func (e *execution) run() (err error) {
+	closed := false
+	closeSession := func() error {
+		if closed {
+			return nil
+		}
+		closed = true
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.signals.ctx), closeTimeout)
+		defer cancel()
+		return e.session.Close(ctx)
+	}
+	defer func() { err = errors.Join(err, closeSession()) }()
+
+	if !e.o.json {
+		e.p.announce(e.session.Resolution(), e.session.Posture())
+		if left := e.uploads.left(); left != "" {
+			e.p.tui.note("%s", left)
+		}
+	}
+	workspace := e.session.Workspace()
+	if err := e.uploads.put(workspace); err != nil {
+		return err
+	}
+	before, err := workspace.Snapshot()
+	if err != nil {
+		return fmt.Errorf("look at the workspace before the run: %w", err)
+	}
+	figures := "."
+	if e.out != nil {
+		figures = e.out.dir
+	}
+	e.sink = newSink(e.p.tui, e.o.json, !e.o.noResult, figures, e.limits.OutputKept)
+	if err := e.execute(); err != nil {
+		return err
+	}
+	if e.out != nil {
+		if e.brought, err = e.out.bring(workspace, before); err != nil {
+			return err
+		}
+	}
+	// Closed before the answer is complete: what could not be removed belongs to it.
+	if err := closeSession(); err != nil {
+		return err
+	}
+	return e.report()
+}
+
+// execute runs the program, with Ctrl-C wired to it for as long as it runs.
+func (e *execution) execute() error {
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	e.signals.whileRunning(func() {
+		asked.Go(func() {
+			// What came too late to interrupt anything needs no answer.
+			_ = e.session.Interrupt(e.signals.ctx)
+		})
+	})
+	defer e.signals.whileRunning(nil)
+	var err error
+	e.result, err = e.session.Run(e.signals.ctx, orchestrator.RunRequest{
+		Source: e.src.code, Filename: e.src.filename, Argv: e.src.argv, Once: true,
+		Timeout: time.Duration(e.o.timeout),
+	}, e.sink.emit)
+	var failed *writeError
+	if errors.As(err, &failed) {
+		return explainWrite(failed)
+	}
+	if err == nil || e.result.Cause != "" {
+		err = e.sink.finish()
+	}
+	return err
+}
+
+// explainWrite is what becomes of a run whose output could not be written.
+func explainWrite(err *writeError) error {
+	if brokenPipe(err) {
+		return &failure{Code: "cancelled", Message: "the reader of brig's output went away", Exit: exitPipe, err: err, quiet: true}
+	}
+	return &failure{Code: "output", Message: "could not write output: " + because(err.err), Remedy: "df -h .", Exit: exitFailed, err: err}
+}
+
+// timezone and locale are the caller's: dates and text look inside as they do outside.
+func (p *program) timezone() string { return p.env("TZ") }
+
+func (p *program) locale() string {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := p.env(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func (p *program) env(name string) string {
+	v, _ := p.lookup(name)
+	return v
+}
+
+// rename gives an error that comes from a signal the signal's own exit code.
+func (s *signals) rename(err error) error {
+	code, signalled := s.exit()
+	if err == nil || !signalled || !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &failure{Code: "cancelled", Message: context.Cause(s.ctx).Error(), Exit: code, err: err}
+}

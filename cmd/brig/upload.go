@@ -1,0 +1,185 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// upload is one file that goes into the workspace before the code runs.
+type upload struct {
+	src  string // on this machine
+	name string // in the workspace, slash separated
+	mode fs.FileMode
+	size int64
+}
+
+// uploads is what the --file flags ask for, looked at before anything starts.
+// Empty directories do not travel.
+type uploads struct {
+	files   []upload
+	skipped []string // links and special files found inside directories
+	bytes   int64
+}
+
+// bounds are the limits that a file meets on its way in.
+type bounds struct{ file, total int64 }
+
+// planUploads reads the arguments of --file: SRC or SRC:NAME, files or directories.
+func planUploads(specs []string, limit bounds) (*uploads, error) {
+	u := &uploads{}
+	for _, spec := range specs {
+		src, name, err := splitUpload(spec)
+		if err != nil {
+			return nil, err
+		}
+		if err := u.add(src, name); err != nil {
+			return nil, err
+		}
+	}
+	seen := map[string]string{}
+	for _, f := range u.files {
+		if other, twice := seen[f.name]; twice {
+			return nil, usage(fmt.Sprintf("give one of them another name: --file %s:NAME", quote(f.src)), "%s and %s would both become %s", other, f.src, f.name)
+		}
+		seen[f.name] = f.src
+		if f.size > limit.file {
+			return nil, input("raise limits.file_size, see: brig config show limits.file_size", "%s is too large: %s, and a file may have at most %s", f.src, size(f.size), size(limit.file))
+		}
+	}
+	if u.bytes > limit.total {
+		return nil, input("raise limits.workspace, see: brig config show limits.workspace", "the files given with --file are too large together: %s, and a workspace holds at most %s", size(u.bytes), size(limit.total))
+	}
+	return u, nil
+}
+
+// splitUpload separates SRC:NAME. A file whose own name has a colon is taken as
+// it is, and the colon of a drive letter separates nothing.
+func splitUpload(spec string) (src, name string, err error) {
+	if spec == "" {
+		return "", "", usage("brig run --file data.csv FILE", "the argument of --file is empty")
+	}
+	src = spec
+	if _, err := os.Lstat(spec); errors.Is(err, fs.ErrNotExist) {
+		volume := len(filepath.VolumeName(spec))
+		if at := strings.LastIndexByte(spec[volume:], ':'); at >= 0 {
+			src, name = spec[:volume+at], spec[volume+at+1:]
+			if name == "" {
+				return "", "", usage("brig run --file "+quote(src)+" FILE", "--file %s has no name behind the colon", spec)
+			}
+		}
+	}
+	clean, err := filepath.Abs(src)
+	if err != nil {
+		return "", "", input("give an absolute path", "%s could not be resolved: %s", src, because(err))
+	}
+	base := filepath.Base(clean)
+	switch {
+	case name == "":
+		name = base
+	case strings.HasSuffix(name, "/"):
+		name += base
+	}
+	name = path.Clean(name)
+	if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00") {
+		return "", "", usage("brig run --file "+quote(src)+":data/"+quote(base)+" FILE", "%q is no name inside the workspace: it must be relative, with slashes, and stay inside", name)
+	}
+	return src, name, nil
+}
+
+func (u *uploads) add(src, name string) error {
+	info, err := os.Stat(src)
+	if err != nil {
+		return explainFile(src, err, "")
+	}
+	if !info.IsDir() {
+		// Opened once now, so that what cannot be read is known before anything starts.
+		f, info, err := openRegular(src)
+		if err != nil {
+			return explainFile(src, err, "copy it into a file first: cat "+quote(src)+" > FILE")
+		}
+		f.Close()
+		u.addFile(src, name, info)
+		return nil
+	}
+	return filepath.WalkDir(src, func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return explainFile(at, err, "")
+		}
+		rel, err := filepath.Rel(src, at)
+		if err != nil {
+			return explainFile(at, err, "")
+		}
+		inside := path.Join(name, filepath.ToSlash(rel))
+		switch {
+		case d.IsDir():
+		case !d.Type().IsRegular():
+			u.skipped = append(u.skipped, at)
+		default:
+			f, info, err := openRegular(at)
+			if err != nil {
+				return explainFile(at, err, "")
+			}
+			f.Close()
+			u.addFile(at, inside, info)
+		}
+		return nil
+	})
+}
+
+func (u *uploads) addFile(src, name string, info fs.FileInfo) {
+	u.files = append(u.files, upload{src: src, name: name, mode: info.Mode().Perm() | 0o600, size: info.Size()})
+	u.bytes += info.Size()
+}
+
+// putter is the workspace as far as uploads need it.
+type putter interface {
+	Put(name string, r io.Reader, mode fs.FileMode) (int64, error)
+}
+
+// put copies everything into the workspace.
+func (u *uploads) put(w putter) error {
+	for _, f := range u.files {
+		if err := f.put(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f upload) put(w putter) error {
+	r, _, err := openRegular(f.src)
+	if err != nil {
+		return explainFile(f.src, err, "")
+	}
+	defer r.Close()
+	if _, err := w.Put(f.name, r, f.mode); err != nil {
+		return &failure{
+			Code: "input", Message: fmt.Sprintf("could not put %s into the workspace: %v", f.src, err),
+			Remedy: "brig config show", Exit: exitFailed, err: err,
+		}
+	}
+	return nil
+}
+
+// left says what a directory held that did not go in, or nothing.
+func (u *uploads) left() string {
+	if len(u.skipped) == 0 {
+		return ""
+	}
+	shown := slices.Clone(u.skipped[:min(3, len(u.skipped))])
+	for i, s := range shown {
+		shown[i] = escapeLine(s)
+	}
+	more := ""
+	if n := len(u.skipped) - len(shown); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("links and special files stay outside of the workspace, left out: %s%s", strings.Join(shown, ", "), more)
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"brig/hostfallback"
+	"brig/images"
+	"brig/orchestrator"
+	"brig/orchestrator/config"
+	"brig/orchestrator/docker"
+	"brig/orchestrator/owner"
+	"brig/orchestrator/sandbox"
+)
+
+// This file is where everything is built and put together: settings and paths,
+// the owner of what brig makes, the backends, the orchestrator. Nothing is
+// looked up in the environment below it, and making the parts starts nothing:
+// the engine's client speaks for the first time when it is asked something.
+
+// closeTimeout bounds how long brig waits for its own end.
+const closeTimeout = 15 * time.Second
+
+// settings are the configuration, where each value came from, and brig's directories.
+type settings struct {
+	config.Loaded
+	Paths config.Paths
+}
+
+func (p *program) loadSettings() (settings, error) {
+	paths, err := config.FindPaths(p.lookup)
+	if err != nil {
+		return settings{}, err
+	}
+	loaded, err := config.LoadEnviron(p.environ, "")
+	if err != nil {
+		return settings{Paths: paths}, err
+	}
+	return settings{Loaded: loaded, Paths: paths}, nil
+}
+
+// settingsFile is where the settings are read from, whether or not they are right.
+func (p *program) settingsFile(paths config.Paths) string {
+	return cmp.Or(p.env("BRIG_CONFIG"), filepath.Join(paths.Config, "config.toml"))
+}
+
+// assembly is a whole brig.
+type assembly struct {
+	owner        *owner.Owner
+	docker       *docker.Backend
+	host         *hostfallback.Backend
+	orchestrator *orchestrator.Orchestrator
+}
+
+// assembleOptions say what the verb is about to do.
+type assembleOptions struct {
+	accept bool // record that a person accepts that nothing contains the code
+	silent bool // no drawing of a build
+}
+
+// assemble builds the parts. Whatever fails, nothing stays open.
+func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err error) {
+	if err := config.Ensure(s.Paths); err != nil {
+		return nil, err
+	}
+	if o.accept {
+		if err := orchestrator.Acknowledge(s.Paths); err != nil {
+			return nil, err
+		}
+	}
+	a = &assembly{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close(context.Background()))
+		}
+	}()
+	if a.owner, err = owner.Open(s.Paths.State); err != nil {
+		return a, err
+	}
+	var progress func(images.Progress)
+	if !o.silent {
+		progress = p.announceBuild()
+	}
+	if a.docker, err = p.engine(s, a.owner, progress); err != nil {
+		return a, err
+	}
+	if a.host, err = hostfallback.New(hostfallback.Options{
+		Python: s.Config.Host.Python, Env: p.lookup, Cache: s.Paths.Cache, Runtime: s.Paths.Runtime,
+		Owner: a.owner.ID(), Protected: []string{s.Paths.Config, s.Paths.State, s.Paths.Data, s.Paths.Cache, s.Paths.Runtime},
+	}); err != nil {
+		return a, err
+	}
+	a.orchestrator, err = orchestrator.New(orchestrator.Options{
+		Backends: []sandbox.Backend{a.docker, a.host}, Config: s.Config, Paths: s.Paths, Owner: a.owner,
+		Acknowledged: func() bool { return orchestrator.Acknowledged(s.Paths) },
+	})
+	return a, err
+}
+
+// engine makes the docker backend; it speaks to nobody yet.
+func (p *program) engine(s settings, own *owner.Owner, progress func(images.Progress)) (*docker.Backend, error) {
+	return docker.New(docker.Options{
+		Endpoint: s.Config.Docker.Endpoint, Context: s.Config.Docker.Context, Env: p.lookup,
+		Owner: own.ID(), Process: own.Token(), Images: p.trust(), Progress: progress,
+	})
+}
+
+func (p *program) trust() *images.Trust { return images.New(images.Options{Env: p.lookup}) }
+
+// announceBuild draws the build that a first run has to wait for.
+func (p *program) announceBuild() func(images.Progress) {
+	var drawing *progress
+	return func(e images.Progress) {
+		if drawing == nil {
+			p.tui.note("building the image that containers run, once; this takes a few minutes")
+			drawing = newProgress(p.tui.stderr)
+		}
+		drawing.show(e)
+	}
+}
+
+func (a *assembly) backend(kind sandbox.Kind) sandbox.Backend {
+	switch kind {
+	case sandbox.Docker:
+		return a.docker
+	case sandbox.Host:
+		return a.host
+	default:
+		return nil
+	}
+}
+
+// close takes the parts down in the order of their dependence. It is bounded
+// and does not depend on what ended the verb.
+func (a *assembly) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	var errs []error
+	if a.orchestrator != nil {
+		errs = append(errs, a.orchestrator.Close(ctx))
+	}
+	if a.host != nil {
+		errs = append(errs, a.host.Close(ctx))
+	}
+	if a.docker != nil {
+		errs = append(errs, a.docker.Close(ctx))
+	}
+	if a.owner != nil {
+		errs = append(errs, a.owner.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close brig: %w", err)
+	}
+	return nil
+}
