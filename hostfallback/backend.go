@@ -87,6 +87,9 @@ func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpret
 	if err := supported(); err != nil {
 		return interpreter{}, "", err
 	}
+	if ctx.Err() != nil {
+		return interpreter{}, "", context.Cause(ctx)
+	}
 	script, err := runner.Install(filepath.Join(b.options.Cache, "runner"))
 	if err != nil {
 		return interpreter{}, "", fmt.Errorf("install the runner: %w", err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -99,7 +100,7 @@ func (i *instance) explain(lost error) sandbox.Ending {
 		return sandbox.Ending{Cause: sandbox.ProcessOut, Detail: fmt.Sprintf("%d processes and threads ran, the limit is %d", e.Used, e.Limit)}
 	case confine.EndOrdered:
 		if i.closed.Load() {
-			return sandbox.Ending{Cause: sandbox.OK, Detail: "it was closed"}
+			return sandbox.Ending{Cause: sandbox.Cancelled, Detail: "closed by brig"}
 		}
 		var broken *wire.ProtocolError
 		if errors.As(lost, &broken) {
@@ -114,7 +115,7 @@ func (i *instance) explain(lost error) sandbox.Ending {
 			return sandbox.Ending{Cause: sandbox.BackendLost, Detail: fmt.Sprintf("the runner ended with status %d%s", e.Status, quoted(i.process.words.String()))}
 		}
 		if i.closed.Load() {
-			return sandbox.Ending{Cause: sandbox.OK, Detail: "it was closed"}
+			return sandbox.Ending{Cause: sandbox.Cancelled, Detail: "closed by brig"}
 		}
 		return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the runner ended by itself"}
 	}
@@ -174,9 +175,14 @@ func (p *prepared) Close(ctx context.Context) error {
 	return p.instance.Close(ctx)
 }
 
-func (i *instance) ID() sandbox.InstanceID   { return i.id }
-func (i *instance) Posture() sandbox.Posture { return i.posture }
-func (i *instance) Done() <-chan struct{}    { return i.done }
+func (i *instance) ID() sandbox.InstanceID { return i.id }
+func (i *instance) Done() <-chan struct{}  { return i.done }
+
+func (i *instance) Posture() sandbox.Posture {
+	p := i.posture
+	p.Layers, p.Promised, p.Notes = slices.Clone(p.Layers), slices.Clone(p.Promised), slices.Clone(p.Notes)
+	return p
+}
 
 func (i *instance) Cause() sandbox.Ending {
 	select {
