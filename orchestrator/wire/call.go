@@ -12,6 +12,7 @@ import (
 const (
 	maxCalls      = 16 // in flight, beside interrupts
 	maxInterrupts = 8
+	maxWaiting    = 1024 // with those that nobody waits for
 )
 
 // calls are the questions that wait for a reply.
@@ -70,6 +71,13 @@ func (c *calls) post(m *Mux, k *call, req Control, input bool) (*SendStream, err
 
 // abandoned sends a question whose reply does not matter.
 func (c *calls) abandoned(m *Mux, req Control) {
+	c.mu.Lock()
+	waiting := len(c.waiting)
+	c.mu.Unlock()
+	if waiting > maxWaiting {
+		m.fail(violation("no reply to %d calls", waiting))
+		return
+	}
 	_, _ = c.post(m, &call{}, req, false) // fails when the connection has ended, or is about to
 }
 
@@ -166,11 +174,9 @@ func (p *Peer) call(ctx context.Context, slots chan struct{}, req Control, in io
 		return Reply{}, p.orLost(err)
 	}
 	defer feed.stop()
+	var a answer
 	select {
-	case a := <-k.reply:
-		defer k.release()
-		feed.stop()
-		return p.answered(ctx, a, out)
+	case a = <-k.reply:
 	case err := <-feed.failed:
 		p.calls.forget(k)
 		return Reply{}, fmt.Errorf("read the input: %w", err)
@@ -178,8 +184,15 @@ func (p *Peer) call(ctx context.Context, slots chan struct{}, req Control, in io
 		p.calls.forget(k)
 		return Reply{}, fmt.Errorf("wait for the reply: %w", context.Cause(ctx))
 	case <-p.mux.Done():
-		return Reply{}, p.lost()
+		select { // the reply may have been the last that came
+		case a = <-k.reply:
+		default:
+			return Reply{}, p.lost()
+		}
 	}
+	defer k.release()
+	feed.stop()
+	return p.answered(ctx, a, out)
 }
 
 // ask sends the question and starts to feed its input.

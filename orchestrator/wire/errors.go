@@ -15,6 +15,7 @@ var (
 	// ErrEnded is why a runner takes no further run after one with Once.
 	ErrEnded = errors.New("the runner has run its one program")
 
+	errEmitGone  = errors.New("emit did not return")
 	errNoExit    = errors.New("the run did not end after a hard interrupt")
 	errStalled   = errors.New("the peer does not read")
 	errSpent     = errors.New("the stream has ended")

@@ -202,12 +202,19 @@ func TestControlOvertakesData(t *testing.T) {
 		if err := m.Post(CallMessage{ID: "i", Op: OpInterrupt}); err != nil {
 			t.Fatal(err)
 		}
-		f, err := d.Next()
-		if err != nil || f.Kind != KindData {
-			t.Fatal(f.Kind, err)
+		data := 0
+		for {
+			f, err := d.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Kind == KindControl {
+				break
+			}
+			data++
 		}
-		if f, err = d.Next(); err != nil || f.Kind != KindControl {
-			t.Fatalf("interrupt %d: frame of kind %d came before it, %v", i, f.Kind, err)
+		if data > 1 {
+			t.Errorf("interrupt %d waited for %d frames of data", i, data)
 		}
 		waiting(&m.bulk, 2)
 	}

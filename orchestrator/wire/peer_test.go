@@ -351,6 +351,22 @@ func TestCallsBesideRun(t *testing.T) {
 	calls.Wait()
 }
 
+func TestEmitPanics(t *testing.T) {
+	p, _ := connect(t, PeerOptions{}) // whose clean-up counts goroutines
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_, _ = p.Run(t.Context(), Run{ID: "r1", Source: source("out a", "hang")}, func(Event) error { panic("emit") })
+	}()
+	var lost *LostError
+	if _, err := p.Run(t.Context(), Run{ID: "r2"}, nil); !errors.As(err, &lost) {
+		t.Errorf("next run: %v", err)
+	}
+}
+
 func TestBeforeHello(t *testing.T) {
 	pp := newPipes(t)
 	p := NewPeer(pp.brigR, pp.brigW, PeerOptions{Close: pp.closeBrig})

@@ -57,7 +57,14 @@ func (p *Peer) Run(ctx context.Context, r Run, emit func(Event) error) (Exit, er
 		defer stop()
 		killed = p.watch(ctx, stop, a)
 	})
+	delivered := false
+	defer func() {
+		if !delivered { // emit panicked: nobody is left to say how the run ends
+			p.mux.fail(errEmitGone)
+		}
+	}()
 	emitErr := a.deliver(emit)
+	delivered = true
 	helpers.Wait()
 	return p.finish(a, r, emitErr, killed)
 }
