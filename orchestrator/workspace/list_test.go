@@ -56,7 +56,7 @@ func TestList(t *testing.T) {
 
 // A huge directory is listed in bounded memory and with an exact count of the rest.
 func TestListHuge(t *testing.T) {
-	const n = 20_000
+	const n = 8_000
 	s := newStage(t, workspace.Limits{})
 	must(t, os.Mkdir(s.path("huge"), 0o700))
 	for i := range n {
@@ -75,6 +75,32 @@ func TestListHuge(t *testing.T) {
 	must(t, s.Remove("huge"))
 	if _, files, err := s.Usage(); err != nil || files != 0 {
 		t.Fatalf("after Remove usage counts %d, %v", files, err)
+	}
+}
+
+// Code that makes more files than a walk looks at gets an error, not our time.
+func TestTooMany(t *testing.T) {
+	s := newStage(t, workspace.Limits{})
+	for i := range 20 {
+		s.write(t, fmt.Sprintf("d%d/f", i), "x")
+	}
+	workspace.Shorten(s.Workspace, 10)
+	got, omitted, err := s.List("", 4)
+	wantKind(t, err, workspace.ErrTooMany)
+	if len(got) != 4 || omitted < 1 || omitted > 6 {
+		t.Errorf("listed %q and %d more", paths(got), omitted)
+	}
+	_, _, err = s.Usage()
+	wantKind(t, err, workspace.ErrTooMany)
+	_, err = s.Snapshot()
+	wantKind(t, err, workspace.ErrTooMany)
+	_, err = s.Changed(workspace.Snapshot{})
+	wantKind(t, err, workspace.ErrTooMany)
+	_, err = s.Put("f", strings.NewReader(""), 0)
+	wantKind(t, err, workspace.ErrQuota)
+	must(t, s.Clear()) // and it can be removed all the same
+	if left, err := os.ReadDir(s.dir); err != nil || len(left) != 0 {
+		t.Fatalf("after Clear there is %v, %v", left, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -37,7 +38,7 @@ func (w *Workspace) walk(op, prefix string, visit func(found)) error {
 		return w.fail(op, prefix, err)
 	}
 	defer dir.Close()
-	k := &walker{w: w, op: op, left: MaxEntries, visit: visit}
+	k := &walker{w: w, op: op, left: w.walks, visit: visit}
 	depth := 0
 	if prefix != "" {
 		depth = parts(prefix)
@@ -70,7 +71,7 @@ func (k *walker) dir(dir *os.Root, name string, depth int) error {
 
 func (k *walker) entry(dir *os.Root, full, base string, depth int) error {
 	if k.left == 0 {
-		return &Error{Op: k.op, Kind: ErrTooMany, Why: "it holds more than 262144 files"}
+		return &Error{Op: k.op, Kind: ErrTooMany, Why: fmt.Sprintf("it holds more than %d files", k.w.walks)}
 	}
 	k.left--
 	info, err := dir.Lstat(base)

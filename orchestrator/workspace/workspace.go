@@ -37,6 +37,7 @@ type Workspace struct {
 	root   *os.Root
 	dir    string
 	limits Limits
+	walks  int   // how many entries a walk looks at: MaxEntries
 	escape error // what os.Root says about a name that leads out
 
 	// give is the owner that new files get; only where brig runs as root in a
@@ -55,7 +56,7 @@ func Open(dir string) (*Workspace, error) { return OpenLimited(dir, Limits{}) }
 // OpenLimited opens the directory dir. Whoever calls it decides that dir is the
 // right directory: links on the way to it are followed.
 func OpenLimited(dir string, limits Limits) (*Workspace, error) {
-	w := &Workspace{dir: dir, limits: limits.withDefaults()}
+	w := &Workspace{dir: dir, limits: limits.withDefaults(), walks: MaxEntries}
 	root, err := openDir(dir)
 	if err != nil {
 		return nil, &Error{Op: "open", Name: dir, Why: reason(err), Err: bare(err)}
