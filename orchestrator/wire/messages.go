@@ -163,6 +163,8 @@ type Log struct {
 	Path    string `json:"path"` // relative to the workspace
 	Bytes   int64  `json:"bytes"`
 	Dropped int64  `json:"dropped"`
+	// Error is why the file holds less than its bound would allow: an errno's name and its text.
+	Error string `json:"error,omitempty"`
 }
 
 // Exception is an uncaught exception. Every string is bounded; Truncated says that one was cut.

@@ -9,8 +9,6 @@ _STRINGS = ("session", "workspace", "scratch", "timezone", "locale")
 
 def check(message):
     """The hello message with its types checked and its defaults filled in."""
-    if message.get("version") != VERSION:
-        raise frames.ProtocolError("brig speaks version %.20r, this runner speaks %d" % (message.get("version"), VERSION))
     hello = {}
     for name in _STRINGS:
         hello[name] = message.get(name) or ""

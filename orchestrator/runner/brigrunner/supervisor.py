@@ -11,7 +11,7 @@ import time
 
 from _signal import SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGTERM, set_wakeup_fd, signal
 
-from . import calls, frames, link, native, output, procs, ready, runs, streams, text, verdict
+from . import VERSION, calls, frames, link, native, output, procs, ready, runs, streams, text, verdict
 
 HELLO_SECONDS = 10
 CONGESTED = 1 << 20  # bytes that wait for brig; beyond, the worker has to wait too
@@ -217,7 +217,9 @@ class Supervisor:
         kind = message.get("type")
         if (kind == "hello") != (self.hello is None):
             raise frames.ProtocolError("%.40r out of turn" % (kind,))
-        if kind == "hello":
+        if kind == "hello" and message.get("version") != VERSION:
+            self.control({"type": "ready", "version": VERSION})  # brig says what that means, and leaves
+        elif kind == "hello":
             self.hello = ready.check(message)
             self.workspace = ready.prepare(self.hello)
             self.start_worker()
