@@ -17,7 +17,7 @@ const firstUID = 2_000_000
 // Main runs the tests of m and returns the exit status. As root it runs a copy
 // of the binary as a user of its own, in a directory that this user owns.
 func Main(m *testing.M) int {
-	if os.Getuid() != 0 || fuzzing() {
+	if os.Getuid() != 0 || inPlace() {
 		return m.Run()
 	}
 	status, err := again()
@@ -78,9 +78,11 @@ func again() (int, error) {
 	return 0, err
 }
 
-func fuzzing() bool {
+// inPlace tells the runs that work on files of the package: fuzzing and the
+// update of golden files.
+func inPlace() bool {
 	for _, a := range os.Args[1:] {
-		if strings.HasPrefix(a, "-test.fuzz=") || strings.HasPrefix(a, "-test.fuzzworker") {
+		if strings.HasPrefix(a, "-test.fuzz=") || strings.HasPrefix(a, "-test.fuzzworker") || a == "-update" {
 			return true
 		}
 	}
