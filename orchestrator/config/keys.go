@@ -36,12 +36,3 @@ func emptyOf(v value) string {
 	}
 	return ""
 }
-
-// names are the names of all keys.
-func names() []string {
-	var out []string
-	for _, r := range table() {
-		out = append(out, r.name)
-	}
-	return out
-}

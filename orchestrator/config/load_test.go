@@ -96,6 +96,8 @@ func TestProblems(t *testing.T) {
 		{`host.sandbox = ""`, `FILE:1: host.sandbox: unknown value ""; allowed: off, best-effort, require`},
 		{`host.sandbox = false`, `FILE:1: host.sandbox: true or false where a word in quotes is wanted; allowed: off, best-effort, require`},
 		{`host.sandbx = "require"`, `FILE:1: host.sandbx: unknown key; did you mean "host.sandbox"?`},
+		{"[host]\nhost.sandbox = \"off\"", `FILE:2: host.host: unknown key; keys below [host] stand there without a section in front`},
+		{"[workspace]\nmax_timeout = \"1m\"", `FILE:2: workspace.max_timeout: unknown key; did you mean "limits.max_timeout"?`},
 		{"[hots]\nsandbox = 1", `FILE:1: hots: unknown key; did you mean "host"?`},
 		{`host = "require"`, `FILE:1: host: it is a section, not a value; write [host] and its keys below it`},
 		{"[[host]]\nsandbox = \"off\"", `FILE:1: host: it is a section, not a value; write [host] and its keys below it`},

@@ -72,16 +72,20 @@ func asError(problems []Problem) error {
 // meant is the suggestion for a word that is not among those allowed; empty
 // where none is near.
 func meant(word string, allowed []string) string {
+	if near := nearest(word, allowed); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return ""
+}
+
+func nearest(word string, allowed []string) string {
 	best, least := "", 1+max(1, len(word)/3)
 	for _, a := range allowed {
 		if d := distance(strings.ToLower(word), strings.ToLower(a)); d < least {
 			best, least = a, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("did you mean %q?", best)
+	return best
 }
 
 // distance counts the insertions, removals, replacements and swaps of

@@ -106,7 +106,7 @@ func (p *parsed) tables(c *Config, above toml.Key, tree map[string]toml.Primitiv
 		case ok:
 			p.take(c, r, prim)
 		case !isSection(full):
-			p.add(prim, key.String(), "unknown key", meant(full, append(names(), sections()...)))
+			p.add(prim, key.String(), "unknown key", probably(above, name))
 		default:
 			sub, ok := p.sub(prim)
 			if !ok {
@@ -135,6 +135,30 @@ func (p *parsed) take(c *Config, r row, prim toml.Primitive) {
 func (p *parsed) add(prim toml.Primitive, key, text, suggestion string) {
 	line := p.line(prim)
 	p.problems = append(p.problems, found{line, Problem{Key: shortKey(key), Source: p.where(line), Text: text, Suggestion: suggestion}})
+}
+
+// probably is what an unknown key was meant to be.
+func probably(above toml.Key, name string) string {
+	if len(above) == 0 {
+		return meant(name, sections())
+	}
+	section := strings.Join(above, ".")
+	if isSection(name) {
+		return fmt.Sprintf("keys below [%s] stand there without a section in front", section)
+	}
+	var fields []string
+	elsewhere := ""
+	for _, r := range table() {
+		if r.section() == section {
+			fields = append(fields, r.field())
+		} else if r.field() == name {
+			elsewhere = fmt.Sprintf("did you mean %q?", r.name)
+		}
+	}
+	if near := nearest(name, fields); near != "" {
+		return fmt.Sprintf("did you mean %q?", section+"."+near)
+	}
+	return elsewhere
 }
 
 // locator refuses every value, because the decoder tells a line only in an error.
