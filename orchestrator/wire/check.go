@@ -224,7 +224,7 @@ func (m Exit) check() error {
 		if !fs.ValidPath(m.Log.Path) || m.Log.Path == "." || strings.ContainsRune(m.Log.Path, 0) {
 			return fmt.Errorf("log path %s is not inside the workspace", quoted(m.Log.Path))
 		}
-		return first(tooLong("log path", m.Log.Path, maxText), negative("log.bytes", m.Log.Bytes), negative("log.dropped", m.Log.Dropped))
+		return first(tooLong("log path", m.Log.Path, maxText), tooLong("log error", m.Log.Error, maxText), negative("log.bytes", m.Log.Bytes), negative("log.dropped", m.Log.Dropped))
 	}
 	return nil
 }

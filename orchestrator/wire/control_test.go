@@ -22,7 +22,7 @@ func goodMessages() map[Role][]Message {
 			GapMessage{Run: "r1", Name: "stderr", Bytes: 1 << 40},
 			DisplayMessage{Run: "r1", Role: "result", Bundle: []BundlePart{{MIME: "text/html", Size: int64(len(text)), Text: &text}, {MIME: "image/png", Size: MaxInline + 1, Stream: 4}}},
 			Exit{
-				Run: "r1", Outcome: OutcomeException, State: StateKept, Stdout: Count{3, 1, 2}, Log: &Log{Path: ".brig/log", Bytes: 3}, Elapsed: 5, OOMKills: 1,
+				Run: "r1", Outcome: OutcomeException, State: StateKept, Stdout: Count{3, 1, 2}, Log: &Log{Path: ".brig/log", Bytes: 3, Error: "ENOSPC: full"}, Elapsed: 5, OOMKills: 1,
 				Exception: &Exception{Name: "ValueError", Message: "no", Traceback: "…", Frames: []Frame{{File: "<cell 1>", Line: 1, Name: "<module>", Text: "x"}}},
 			},
 			ReplyMessage{ID: "c1", Body: json.RawMessage(`{"a":[1,2]}`), Out: 6},
