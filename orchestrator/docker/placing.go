@@ -25,9 +25,9 @@ type placing struct {
 	reason string // why it is not bound
 }
 
-func (e *engine) placing() placing { return place0(e, os.Getuid(), os.Getgid()) }
+func (e *engine) placing() placing { return placeFor(e, os.Getuid(), os.Getgid()) }
 
-func place0(e *engine, uid, gid int) placing {
+func placeFor(e *engine, uid, gid int) placing {
 	switch {
 	case !e.transport.local():
 		return placing{user: sandboxUser(), reason: "the engine is reached over the network and cannot see this machine's directories"}
