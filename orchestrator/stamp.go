@@ -60,14 +60,22 @@ func (s Stamp) Line() string {
 	return "brig: " + strings.Join(parts, " · ")
 }
 
-// shortIdentity cuts every SHA-256 in an identity to its first twelve digits.
+// shortDigits is how much of a SHA-256 tells two images apart for a person.
+const shortDigits = 12
+
+// shortIdentity cuts every SHA-256 in an identity short.
 func shortIdentity(identity string) string {
-	words := strings.Fields(identity)
-	for i, word := range words {
-		before, digest, found := strings.Cut(word, "sha256:")
-		if found && len(digest) > 12 {
-			words[i] = before + "sha256:" + digest[:12]
+	const mark = "sha256:"
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(identity, mark)
+		out.WriteString(before)
+		if !found {
+			return out.String()
 		}
+		after := strings.TrimLeft(rest, "0123456789abcdef")
+		digits := rest[:len(rest)-len(after)]
+		out.WriteString(mark + digits[:min(shortDigits, len(digits))])
+		identity = after
 	}
-	return strings.Join(words, " ")
 }

@@ -56,7 +56,10 @@ func TestStampLineGolden(t *testing.T) {
 	stepped := []Refusal{{Kind: sandbox.Docker, Reason: "docker engine not reachable at unix:///var/run/docker.sock: nothing listens there"}}
 	image := posture(sandbox.Docker, nil)
 	image.Identity = "sha256:3b7c4e0a1f5d9b2c8e6a7f0d1c2b3a49586776655443322110ffeeddccbbaa99 python 3.13.5"
+	tagged := posture(sandbox.Docker, nil)
+	tagged.Identity = "brig/runner:core-1a2b (sha256:3b7c4e0a1f5d), cpython 3.13.5"
 	lines := []string{
+		stamp(Resolution{Configured: sandbox.Docker, Resolved: sandbox.Docker}, tagged, "s").Line(),
 		stamp(Resolution{Configured: sandbox.Docker, Resolved: sandbox.Docker}, image, "s").Line(),
 		stamp(Resolution{Configured: sandbox.Docker, Resolved: sandbox.Host, Degraded: true, Refusals: stepped}, posture(sandbox.Host, nil), "s").Line(),
 		stamp(Resolution{Configured: sandbox.Host, Resolved: sandbox.Host}, posture(sandbox.Host, map[sandbox.LayerID]sandbox.LayerState{sandbox.FSRead: sandbox.Off}), "s").Line(),
