@@ -3,10 +3,10 @@ package confine
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -66,9 +66,9 @@ func basePlan(t *testing.T, command ...string) Plan {
 	return p
 }
 
-// launch starts a supervisor for p. through is a verb of this test binary to
-// start it from, or empty.
-func launch(t *testing.T, p Plan) *instance {
+// launch starts a supervisor for p, on a kernel that answers as the rules say
+// (see role).
+func launch(t *testing.T, p Plan, kernel ...string) *instance {
 	t.Helper()
 	i := &instance{t: t, plan: p, events: make(chan Event, 8), exited: make(chan struct{})}
 	pipe := func() (*os.File, *os.File) {
@@ -83,7 +83,11 @@ func launch(t *testing.T, p Plan) *instance {
 	stdinR, stdinW := pipe()
 	i.life, i.stdin = controlW, stdinW
 	i.cmd = exec.Command("/proc/self/exe", VerbSupervise)
+	if len(kernel) > 0 {
+		i.cmd = exec.Command("/proc/self/exe", append([]string{roleArgument, "kernel"}, kernel...)...)
+	}
 	i.cmd.Env = []string{}
+	i.cmd.WaitDelay = 100 * time.Millisecond // survivors of a killed supervisor hold the output
 	i.cmd.Stdin, i.cmd.Stdout, i.cmd.Stderr = stdinR, &i.out, &i.out
 	i.cmd.ExtraFiles = []*os.File{controlR, statusW}
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -168,10 +172,10 @@ func (i *instance) wait() {
 	}
 }
 
-// shell runs a script under p to its end and returns its output and status.
-func shell(t *testing.T, p Plan) (string, Ended, Report) {
+// run runs the plan's command to its end and returns its output.
+func run(t *testing.T, p Plan, kernel ...string) (string, Ended, Report) {
 	t.Helper()
-	i := launch(t, p)
+	i := launch(t, p, kernel...)
 	if err := i.stdin.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +185,13 @@ func shell(t *testing.T, p Plan) (string, Ended, Report) {
 	return i.out.String(), e, s.Report
 }
 
-func TestStart(t *testing.T) {
-	out, ended, report := shell(t, basePlan(t, "/bin/sh", "-c", `id -u; pwd; umask; cat; echo $BRIG_INSTANCE; ls -ld /proc/self/fd/* ; cat /proc/self/status | grep -E 'Cap|NoNew|Secc'; mount | head -3; touch $HOME/x && echo ok-scratch; exit 7`))
-	t.Logf("%s\n%+v\n%+v", out, ended, report)
-	_ = io.Discard
+// ready waits until the output contains a word that the command prints.
+func (i *instance) ready(word string) {
+	i.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(i.out.String(), word); {
+		if time.Now().After(deadline) {
+			i.t.Fatalf("no %q in the output: %s", word, i.out.String())
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
 }
