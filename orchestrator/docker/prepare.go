@@ -17,6 +17,8 @@ import (
 const (
 	// startTimeout bounds create, attach and start together, when the caller's ctx does not.
 	startTimeout = 30 * time.Second
+	// createGrace is how long an unwanted creation is waited for, so that it can be removed.
+	createGrace = 4 * time.Second
 	// undoTimeout bounds the removal of a container, also of one that a failed start left.
 	undoTimeout = 6 * time.Second
 )
@@ -158,11 +160,9 @@ func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err err
 			err = errors.Join(err, made.undo(ctx))
 		}
 	}()
-	created, err := e.cli.ContainerCreate(ctx, s.config(b.labels(s)), s.hostConfig(), nil, nil, s.name)
-	if err != nil {
+	if made.id, err = create(ctx, e, s, b.labels(s)); err != nil {
 		return made, fmt.Errorf("create the container: %w", err)
 	}
-	made.id = created.ID
 	if !e.podman {
 		if made.stream, err = attach(ctx, e.cli, made.id); err != nil {
 			return made, fmt.Errorf("attach to the container: %w", err)
@@ -178,6 +178,25 @@ func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err err
 		}
 	}
 	return made, nil
+}
+
+// create waits a while for an answer even when ctx has ended: a creation that is
+// under way cannot be called back, and what is removed before it exists stays.
+func create(ctx context.Context, e *engine, s spec, labels map[string]string) (id string, err error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	patience := time.AfterFunc(startTimeout+createGrace, cancel)
+	defer patience.Stop()
+	stop := context.AfterFunc(ctx, func() { patience.Reset(createGrace) })
+	defer stop()
+	created, err := e.cli.ContainerCreate(asking, s.config(labels), s.hostConfig(), nil, nil, s.name)
+	if ctx.Err() != nil {
+		return created.ID, context.Cause(ctx)
+	}
+	return created.ID, err
 }
 
 // undo removes by name: after a create without an answer there is no id, and the

@@ -147,17 +147,16 @@ func TestReachBrokenPeers(t *testing.T) {
 }
 
 func TestReachTLS(t *testing.T) {
-	plain := httptest.NewServer(http.NotFoundHandler())
-	defer plain.Close()
-	secure := httptest.NewTLSServer(http.NotFoundHandler())
-	defer secure.Close()
-	picky := httptest.NewUnstartedServer(http.NotFoundHandler())
-	picky.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
-	picky.StartTLS()
-	defer picky.Close()
-	for _, s := range []*httptest.Server{plain, secure, picky} {
-		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	serve := func(start func(*httptest.Server), settings *tls.Config) *httptest.Server {
+		server := httptest.NewUnstartedServer(http.NotFoundHandler())
+		server.TLS, server.Config.ErrorLog = settings, log.New(io.Discard, "", 0)
+		start(server)
+		t.Cleanup(server.Close)
+		return server
 	}
+	plain := serve((*httptest.Server).Start, nil)
+	secure := serve((*httptest.Server).StartTLS, nil)
+	picky := serve((*httptest.Server).StartTLS, &tls.Config{ClientAuth: tls.RequireAnyClientCert})
 	address := func(s *httptest.Server) string { return "tcp://" + s.Listener.Addr().String() }
 
 	t.Run("wanted and not configured", func(t *testing.T) {
