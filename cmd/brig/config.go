@@ -141,14 +141,15 @@ func (p *program) configCheck(asJSON bool) error {
 	if err != nil && !errors.As(err, &wrong) {
 		return err
 	}
-	problems := []settingProblem{}
+	problems, unused := []settingProblem{}, s.Unused()
 	if wrong != nil {
+		unused = nil // what is set is not known
 		for _, w := range wrong.Problems {
 			problems = append(problems, settingProblem{w.Key, w.Source, w.Text, w.Allowed, w.Suggestion})
 		}
 	}
 	if asJSON {
-		answer := map[string]any{"ok": wrong == nil, "path": s.Path, "found": s.Found, "problems": problems, "unused": s.Unused()}
+		answer := map[string]any{"ok": wrong == nil, "path": s.Path, "found": s.Found, "problems": problems, "unused": unused}
 		if err := p.printJSON(answer); err != nil {
 			return err
 		}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -98,10 +100,11 @@ func (p *program) doctor(parent context.Context, asJSON bool) error {
 }
 
 // examine goes from what needs nothing to what needs everything and goes on
-// where something is missing.
+// where something is missing. What may have to wait for an engine that hangs is
+// asked at the same time.
 func (p *program) examine(ctx context.Context, r *report) {
 	v := readVersion()
-	r.add("brig", "version", stateOK, "", "%s %s, %s", v.Version, v.Commit, v.Platform)
+	r.add("brig", "version", stateOK, "", "%s", strings.Join(strings.Fields(v.Version+" "+v.Commit+" "+v.Platform), " "))
 	r.add("brig", "runner", stateOK, "", "%.16s, protocol %d", v.Runner, v.Protocol)
 	settings, err := p.loadSettings()
 	if err != nil {
@@ -114,29 +117,34 @@ func (p *program) examine(ctx context.Context, r *report) {
 		r.blame("brig", "start", stateProblem, err)
 		return
 	}
-	// The wanted backend is judged by the resolution; the other one is only told about.
-	for _, kind := range []sandbox.Kind{sandbox.Docker, sandbox.Host} {
-		if b := a.backend(kind); b != nil {
-			p.examineBackend(ctx, r, b, settings.Config.Base())
+	var engine, host, result report
+	var wg sync.WaitGroup
+	wg.Go(func() { p.examineEngine(ctx, &engine, a, settings.Config.BaseFor(sandbox.Docker)) })
+	wg.Go(func() { examineBackend(ctx, &host, a.host, settings.Config.BaseFor(sandbox.Host)) })
+	wg.Go(func() {
+		if resolution, err := a.orchestrator.Resolve(ctx, ""); err != nil {
+			result.blame("result", "backend", stateProblem, err)
+		} else {
+			examineResolution(&result, resolution)
 		}
-	}
-	p.examineImages(ctx, r, a)
-	if resolution, err := a.orchestrator.Resolve(ctx, ""); err != nil {
-		r.blame("result", "backend", stateProblem, err)
-	} else {
-		examineResolution(r, resolution)
+	})
+	wg.Wait()
+	for _, part := range []report{engine, host, result} {
+		r.findings = append(r.findings, part.findings...)
 	}
 	if err := a.close(ctx); err != nil {
 		r.blame("brig", "end", stateProblem, err)
 	}
 }
 
-func (p *program) examineBackend(ctx context.Context, r *report, b sandbox.Backend, base sandbox.Base) {
+// examineBackend tells about a backend; whether it is good enough is for the
+// resolution to say. It returns whether the backend is usable.
+func examineBackend(ctx context.Context, r *report, b sandbox.Backend, base sandbox.Base) bool {
 	section := string(b.Kind())
 	facts, err := b.Probe(ctx)
 	if err != nil {
 		r.blame(section, "usable", stateNote, err)
-		return
+		return false
 	}
 	r.add(section, "usable", stateOK, "", "%s %s (%s)", facts.Endpoint, facts.Version, facts.Source)
 	for _, name := range slices.Sorted(maps.Keys(facts.Details)) {
@@ -145,21 +153,19 @@ func (p *program) examineBackend(ctx context.Context, r *report, b sandbox.Backe
 	layers, err := b.Capabilities(ctx, base)
 	if err != nil {
 		r.blame(section, "layers", stateNote, err)
-		return
+		return true
 	}
 	for _, l := range layers {
 		if l.State != sandbox.Enforced {
 			r.add(section, string(l.ID), stateNote, l.Remedy, "%s: %s", l.State, l.Reason)
 		}
 	}
+	return true
 }
 
-func (p *program) examineImages(ctx context.Context, r *report, a *assembly) {
-	if a.docker == nil {
+func (p *program) examineEngine(ctx context.Context, r *report, a *assembly, base sandbox.Base) {
+	if !examineBackend(ctx, r, a.docker, base) {
 		return
-	}
-	if _, err := a.docker.Probe(ctx); err != nil {
-		return // said already
 	}
 	states, err := p.trust().Status(ctx, a.docker)
 	if err != nil {
@@ -167,11 +173,11 @@ func (p *program) examineImages(ctx context.Context, r *report, a *assembly) {
 		return
 	}
 	for _, s := range states {
-		kind, remedy := stateOK, ""
+		kind := stateOK
 		if s.Condition != images.Ready {
-			kind, remedy = stateNote, s.Remedy
+			kind = stateNote
 		}
-		r.add("docker", "image "+string(s.Tier), kind, remedy, "%s %s", s.Condition, s.Tag)
+		r.add("docker", "image "+string(s.Tier), kind, s.Remedy, "%s %s", s.Condition, s.Tag)
 	}
 }
 
@@ -192,10 +198,7 @@ func examineResolution(r *report, resolution orchestrator.Resolution) {
 		r.add("result", "code runs in", stateOK, "", "%s, as configured", name)
 		return
 	}
-	r.add("result", "code runs in", stateProblem, remedy, "%s", name)
-	for _, w := range warnings {
-		r.add("result", "because", stateProblem, "", "%s", w)
-	}
+	r.add("result", "code runs in", stateProblem, remedy, "%s; %s", name, strings.Join(warnings, "; "))
 }
 
 func (p *program) printReport(r *report) {

@@ -64,6 +64,8 @@ func TestExitCodes(t *testing.T) {
 
 // TestEveryCauseIsDocumented also fails, by panic, when a new cause has no code.
 func TestEveryCauseIsDocumented(t *testing.T) {
+	sig := watchSignals(t.Context())
+	defer sig.close()
 	for _, cause := range sandbox.Causes() {
 		code := exitOf(cause, 0, 0)
 		documented := false
@@ -75,7 +77,7 @@ func TestEveryCauseIsDocumented(t *testing.T) {
 		if !documented {
 			t.Errorf("cause %s (exit code %d) is not in the table", cause, code)
 		}
-		e := &execution{}
+		e := &execution{signals: sig}
 		e.result.Cause = cause
 		e.ending() // has words for every cause, or panics
 	}

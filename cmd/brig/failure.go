@@ -67,7 +67,7 @@ func explain(err error) *failure {
 func explainSettings(e *config.Error) *failure {
 	f := &failure{Code: "settings", Message: e.Problems[0].String(), Remedy: "brig config check", Exit: exitFailed, err: e}
 	if more := len(e.Problems) - 1; more > 0 {
-		f.Message += fmt.Sprintf("; and %s more", count(more, "problem"))
+		f.Message += "; and " + count(more, "more problem")
 	}
 	return f
 }

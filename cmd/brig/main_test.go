@@ -133,7 +133,8 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // cmdJSON is "json PATH [WANT]": standard output is exactly one JSON object, and
-// the value at PATH ("a.b.0.c") prints as WANT; without WANT it is just there.
+// the value at PATH ("a.b.0.c") prints as WANT, which may be a Go string literal;
+// without WANT it is just there.
 // Negated: there is no such value, or it is another one.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 && len(args) != 2 {
@@ -164,6 +165,11 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	got := fmt.Sprint(v)
+	if len(args) == 2 && strings.HasPrefix(args[1], `"`) {
+		want, err := strconv.Unquote(args[1])
+		ts.Check(err)
+		args[1] = want
+	}
 	ok := found && (len(args) == 1 || got == args[1])
 	if ok == neg {
 		ts.Fatalf("json %s: found %v, value %q", args[0], found, got)

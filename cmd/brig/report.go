@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path"
 	"strings"
@@ -84,14 +85,14 @@ func (e *execution) ending() (text, remedy string) {
 	detail := escapeLine(e.result.Detail)
 	switch e.result.Cause {
 	case sandbox.OK, sandbox.Exit, sandbox.Exception:
-		if detail != "" {
-			return detail, ""
-		}
-		return "", ""
+		return "", "" // the program's own end: it has said what it wanted to
 	case sandbox.Timeout:
 		return "timeout: " + cmp.Or(detail, "the time limit ended the run"), "allow more: brig run --timeout 2m"
 	case sandbox.Interrupted, sandbox.Cancelled:
-		return string(e.result.Cause), ""
+		if _, signalled := e.signals.exit(); signalled {
+			detail = context.Cause(e.signals.ctx).Error()
+		}
+		return fmt.Sprintf("%s: %s", e.result.Cause, cmp.Or(detail, "the run was ended")), ""
 	case sandbox.MemoryOut:
 		return "memory: " + cmp.Or(detail, "the memory limit ended the run"), "raise limits.memory, see: brig config show"
 	case sandbox.ProcessOut, sandbox.DiskOut, sandbox.OutputOut:

@@ -114,6 +114,7 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 	session, err := a.orchestrator.Open(sig.ctx, orchestrator.SessionOptions{
 		Backend: sandbox.Kind(o.backend.value), Base: &base, Timezone: p.timezone(), Locale: p.locale(),
 	})
+	a.build.done(err)
 	if err != nil {
 		return err
 	}

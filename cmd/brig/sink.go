@@ -143,7 +143,12 @@ func (s *sink) display(d *wire.Display) error {
 			plain = &d.Data[i]
 		}
 	}
-	if plain != nil && !s.json && (d.Role != "figure" || pic == nil) && (d.Role != "result" || s.showResult) {
+	// As in a notebook a picture stands for its text, except that a result is always printed.
+	shows := pic == nil
+	if d.Role == "result" {
+		shows = s.showResult
+	}
+	if plain != nil && shows && !s.json {
 		if err := s.printLine(plain.Data); err != nil {
 			return err
 		}

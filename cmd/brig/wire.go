@@ -54,6 +54,7 @@ type assembly struct {
 	docker       *docker.Backend
 	host         *hostfallback.Backend
 	orchestrator *orchestrator.Orchestrator
+	build        *buildNotice // nil when a build is not to be shown
 }
 
 // assembleOptions say what the verb is about to do.
@@ -83,7 +84,8 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 	}
 	var progress func(images.Progress)
 	if !o.silent {
-		progress = p.announceBuild()
+		a.build = &buildNotice{p: p}
+		progress = a.build.show
 	}
 	if a.docker, err = p.engine(s, a.owner, progress); err != nil {
 		return a, err
@@ -111,15 +113,24 @@ func (p *program) engine(s settings, own *owner.Owner, progress func(images.Prog
 
 func (p *program) trust() *images.Trust { return images.New(images.Options{Env: p.lookup}) }
 
-// announceBuild draws the build that a first run has to wait for.
-func (p *program) announceBuild() func(images.Progress) {
-	var drawing *progress
-	return func(e images.Progress) {
-		if drawing == nil {
-			p.tui.note("building the image that containers run, once; this takes a few minutes")
-			drawing = newProgress(p.tui.stderr)
-		}
-		drawing.show(e)
+// buildNotice draws the build that a first run has to wait for.
+type buildNotice struct {
+	p       *program
+	drawing *progress
+}
+
+func (n *buildNotice) show(e images.Progress) {
+	if n.drawing == nil {
+		n.p.tui.note("building the image that containers run, once; this takes a few minutes")
+		n.drawing = newProgress(n.p.tui.stderr)
+	}
+	n.drawing.show(e)
+}
+
+// done ends the drawing if there was a build.
+func (n *buildNotice) done(err error) {
+	if n != nil && n.drawing != nil {
+		n.drawing.done(err)
 	}
 }
 
