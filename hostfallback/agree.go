@@ -9,7 +9,9 @@ import (
 
 // agrees checks a report against the plan that it answers. A helper that did
 // something else than it was told is a defect, whichever mode is set.
-func agrees(plan confine.Plan, r confine.Report) error {
+func agrees(plan confine.Plan, r confine.Report) error { return agreesOn(runtime.GOARCH, plan, r) }
+
+func agreesOn(goarch string, plan confine.Plan, r confine.Report) error {
 	wrong := func(what string) error {
 		return fmt.Errorf("confine the runner: the helper's report does not fit its plan: %s", what)
 	}
@@ -27,7 +29,7 @@ func agrees(plan confine.Plan, r confine.Report) error {
 		}
 	}
 	if s := r.Seccomp; s.Applied {
-		if want, ok := confine.FilterHash(runtime.GOARCH, s.Filter); !ok || s.Hash != want {
+		if want, ok := confine.FilterHash(goarch, s.Filter); !ok || s.Hash != want {
 			return wrong("filter")
 		}
 		if s.Filter.Inet != plan.Inet || s.Filter.Unix && r.Landlock.Used < 9 {

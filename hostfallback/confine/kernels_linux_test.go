@@ -92,13 +92,13 @@ func TestKernels(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			p := basePlan(t, "/bin/sh", "-c", "ls /proc/$$/fd | tr '\n' ' '")
+			p := basePlan(t, python, "-I", "-c", openFiles)
 			p.Mode = c.mode
 			out, ended, report := run(t, p, c.kernel...)
 			if !c.check(report) {
 				t.Errorf("report: %+v", report)
 			}
-			if ended.Cause != EndSelf || ended.Status != 0 || strings.TrimSpace(out) != "0 1 2" {
+			if ended.Cause != EndSelf || ended.Status != 0 || strings.TrimSpace(out) != "fds 0 1 2" {
 				t.Errorf("%+v, output %q", ended, out)
 			}
 		})

@@ -1,0 +1,235 @@
+package hostfallback
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"brig/hostfallback/confine"
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/wire"
+)
+
+// whole is the report of a machine that offers everything.
+func whole() confine.Report {
+	return confine.Report{
+		Kernel: "6.18", UID: 1000, Namespace: confine.Layer{Applied: true}, PrivateShm: true,
+		Limits: map[string]uint64{"core": 0, "data": 1 << 30, "fsize": 1 << 30, "nofile": 1024, "nproc": 256},
+		CPUs:   2, NoNewPrivs: true,
+		Landlock: confine.Landlock{Layer: confine.Layer{Applied: true}, ABI: 7, Used: 7, Errata: 7, Net: true, Rules: 30},
+		Seccomp: confine.Seccomp{
+			Layer: confine.Layer{Applied: true}, Arch: "x86-64", Filter: confine.Filter{Metadata: true}, Length: 156, Hash: "abc",
+		},
+	}
+}
+
+// calm is what a runner observes when everything holds.
+func calm() *wire.Observed {
+	return &wire.Observed{
+		Status: map[string]string{
+			"NoNewPrivs": "1", "Seccomp": "2", "CapEff": strings.Repeat("0", 16), "CapPrm": strings.Repeat("0", 16), "CapAmb": strings.Repeat("0", 16),
+		},
+		Attempts: map[string]string{
+			"write_root": "EROFS", "chmod_root": "EROFS", "socket_inet": "EACCES", "socket_unix": "EACCES", "socket_netlink": "EAFNOSUPPORT",
+			"socket_vsock": "EAFNOSUPPORT", "io_uring_setup": "ENOSYS", "ptrace_traceme": "EPERM", "keyctl": "EPERM", "mount": "EPERM",
+			"unshare_user": "EPERM", "kill_parent": "EPERM", "write_workspace": "ok", "write_scratch": "ok",
+		},
+	}
+}
+
+// TestLayers: what each row says on machines that are not at hand. Rows that a
+// case does not name are enforced, apart from the limits that can only be watched.
+func TestLayers(t *testing.T) {
+	alwaysPartial := map[sandbox.LayerID]string{
+		sandbox.MemoryLimit: "partial rlimit-per-process-only", sandbox.DiskLimit: "partial disk-watched-only",
+	}
+	landlock := func(r *confine.Report, used int) {
+		r.Landlock.ABI, r.Landlock.Used, r.Landlock.Net = used, used, used >= 4
+	}
+	noNamespace := func(code string) func(*evidence) {
+		return func(e *evidence) {
+			e.report.Namespace = confine.Layer{Code: code, Errno: "EPERM"}
+			e.report.PrivateShm, e.report.SharedShm = false, true
+		}
+	}
+	noLandlock := func(code string) func(*evidence) {
+		return func(e *evidence) {
+			e.report.Landlock = confine.Landlock{Layer: confine.Layer{Code: code}}
+		}
+	}
+	cases := []struct {
+		name   string
+		change func(*evidence)
+		want   map[sandbox.LayerID]string
+	}{
+		{"everything", func(*evidence) {}, nil},
+		{"forecast", func(e *evidence) { e.observed = nil }, nil},
+		{"abi 1", func(e *evidence) { landlock(&e.report, 1); noNamespace(confine.CodeUsernsSysctl)(e) }, map[sandbox.LayerID]string{
+			sandbox.FSWrite: "partial landlock-abi-1-lacks-truncate", sandbox.FSRead: "partial userns-sysctl",
+			sandbox.Signals: "partial landlock-abi-1-lacks-scope", sandbox.ProcessLimit: "partial nproc-per-user",
+		}},
+		{"abi 2 behind a namespace", func(e *evidence) { landlock(&e.report, 2) }, map[sandbox.LayerID]string{
+			sandbox.Signals: "partial landlock-abi-2-lacks-scope",
+		}},
+		{"abi 5", func(e *evidence) { landlock(&e.report, 5) }, map[sandbox.LayerID]string{
+			sandbox.Signals: "partial landlock-abi-5-lacks-scope",
+		}},
+		{"abi 6 without its correction", func(e *evidence) { landlock(&e.report, 5); e.report.Landlock.ABI = 6 }, map[sandbox.LayerID]string{
+			sandbox.Signals: "partial landlock-erratum-signal",
+		}},
+		{"abi 9", func(e *evidence) {
+			landlock(&e.report, 9)
+			e.report.Seccomp.Filter.Unix = true
+			e.observed.Attempts["socket_unix"] = "ok"
+		}, nil},
+		{"apparmor", noNamespace(confine.CodeUsernsAppArmor), map[sandbox.LayerID]string{
+			sandbox.FSWrite: "partial userns-apparmor", sandbox.FSRead: "partial userns-apparmor", sandbox.ProcessLimit: "partial nproc-per-user",
+		}},
+		{"require without a namespace", func(e *evidence) {
+			noNamespace(confine.CodeUsernsRefused)(e)
+			e.report.SharedShm, e.report.Seccomp.Filter.Metadata = false, false
+		}, map[sandbox.LayerID]string{sandbox.ProcessLimit: "partial nproc-per-user"}},
+		{"no landlock", noLandlock(confine.CodeLandlockNotBuilt), map[sandbox.LayerID]string{
+			sandbox.FSRead: "unsupported landlock-not-built", sandbox.Signals: "unsupported landlock-not-built",
+			sandbox.Devices: "unsupported landlock-not-built",
+		}},
+		{"no landlock, no namespace", func(e *evidence) {
+			noLandlock(confine.CodeLandlockNotBoot)(e)
+			noNamespace(confine.CodeUsernsRefused)(e)
+			e.report.SharedShm = false
+		}, map[sandbox.LayerID]string{
+			sandbox.FSRead: "unsupported landlock-not-booted", sandbox.FSWrite: "unsupported landlock-not-booted",
+			sandbox.Signals: "unsupported landlock-not-booted", sandbox.Devices: "unsupported landlock-not-booted",
+			sandbox.Ptrace: "partial landlock-missing", sandbox.ProcessLimit: "partial nproc-per-user",
+		}},
+		{"no seccomp", func(e *evidence) {
+			e.report.Seccomp = confine.Seccomp{Layer: confine.Layer{Code: confine.CodeSeccompNotBuilt}}
+			e.observed.Status["Seccomp"] = "0"
+			for a := range e.observed.Attempts {
+				if strings.HasPrefix(a, "socket") || a == "ptrace_traceme" {
+					e.observed.Attempts[a] = "ok"
+				}
+			}
+		}, map[sandbox.LayerID]string{
+			sandbox.NetOutbound: "partial landlock-tcp-only", sandbox.NetLoopback: "partial landlock-tcp-only",
+			sandbox.UnixSockets: "partial landlock-abi-7-lacks-unix", sandbox.SyscallFilter: "unsupported seccomp-not-built",
+			sandbox.KernelSurface: "unsupported seccomp-not-built",
+		}},
+		{"network allowed", func(e *evidence) {
+			e.base.Network = sandbox.NetworkAllow
+			e.report.Landlock.Net, e.report.Seccomp.Filter.Inet = false, true
+			e.observed.Attempts["socket_inet"] = "ok"
+		}, map[sandbox.LayerID]string{
+			sandbox.NetOutbound: "off host-network-allow", sandbox.NetLoopback: "off host-network-allow",
+		}},
+		{"root", func(e *evidence) { e.report.UID = 0 }, map[sandbox.LayerID]string{sandbox.ProcessLimit: "partial nproc-root"}},
+		{"many processors", func(e *evidence) { e.report.Narrowed = true }, map[sandbox.LayerID]string{sandbox.CPULimit: "partial affinity-can-be-undone"}},
+		{"off", func(e *evidence) {
+			e.base.Mode = sandbox.ModeOff
+			e.report.Namespace = confine.Layer{Code: confine.CodeOff}
+			e.report.PrivateShm = false
+			e.report.Landlock = confine.Landlock{Layer: confine.Layer{Code: confine.CodeOff}}
+			e.report.Seccomp = confine.Seccomp{Layer: confine.Layer{Code: confine.CodeOff}}
+			e.observed.Status["Seccomp"] = "0"
+		}, map[sandbox.LayerID]string{
+			sandbox.FSWrite: "off host-sandbox-off", sandbox.FSRead: "off host-sandbox-off", sandbox.NetOutbound: "off host-sandbox-off",
+			sandbox.NetLoopback: "off host-sandbox-off", sandbox.UnixSockets: "off host-sandbox-off", sandbox.SyscallFilter: "off host-sandbox-off",
+			sandbox.Signals: "off host-sandbox-off", sandbox.Ptrace: "off host-sandbox-off", sandbox.Devices: "off host-sandbox-off",
+			sandbox.KernelSurface: "off host-sandbox-off", sandbox.ProcessLimit: "partial nproc-per-user",
+		}},
+		{"the runner sees something else", func(e *evidence) {
+			e.observed.Attempts["socket_inet"] = "ok"
+			e.observed.Attempts["write_root"] = "ok"
+			e.observed.Attempts["kill_parent"] = "ok"
+			e.observed.Status["NoNewPrivs"] = "0"
+			e.observed.Status["Seccomp"] = "0"
+			e.observed.Status["CapEff"] = "00000000a80425fb"
+		}, map[sandbox.LayerID]string{
+			sandbox.NetOutbound: "off probe-disagrees", sandbox.NetLoopback: "off probe-disagrees", sandbox.FSWrite: "off probe-disagrees",
+			sandbox.Signals: "off probe-disagrees", sandbox.NoNewPrivs: "off probe-disagrees", sandbox.SyscallFilter: "off probe-disagrees",
+			sandbox.Capabilities: "off probe-disagrees",
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			e := evidence{report: whole(), observed: calm(), base: testBaseOf(sandbox.ModeBestEffort)}
+			c.change(&e)
+			rows := layers(e)
+			if err := sandbox.Complete(rows); err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				got := strings.TrimSpace(string(row.State) + " " + row.Code)
+				want := "enforced"
+				if w, ok := alwaysPartial[row.ID]; ok {
+					want = w
+				}
+				if w, ok := c.want[row.ID]; ok {
+					want = w
+				}
+				if got != want {
+					t.Errorf("%s: got %q, want %q", row.ID, got, want)
+				}
+				if row.State != sandbox.Enforced && row.Remedy == "" {
+					t.Errorf("%s: a gap without a remedy", row.ID)
+				}
+			}
+		})
+	}
+}
+
+func testBaseOf(mode sandbox.Mode) sandbox.Base {
+	return sandbox.Base{Network: sandbox.NetworkDeny, Mode: mode, Limits: sandbox.DefaultLimits()}
+}
+
+func TestPromised(t *testing.T) {
+	if ids := promised(sandbox.Base{Network: sandbox.NetworkAllow}); slices.Contains(ids, sandbox.NetOutbound) {
+		t.Error("a closed network is promised although it was opened by name")
+	}
+	if err := satisfies(testBaseOf(sandbox.ModeRequire), layers(evidence{report: whole(), observed: calm(), base: testBaseOf(sandbox.ModeRequire)})); err != nil {
+		t.Errorf("require refuses a whole machine: %v", err)
+	}
+	gap := whole()
+	gap.Landlock.Used = 5
+	rows := layers(evidence{report: gap, base: testBaseOf(sandbox.ModeRequire)})
+	err := satisfies(testBaseOf(sandbox.ModeRequire), rows)
+	if err == nil || !strings.Contains(err.Error(), "signals is partial") {
+		t.Errorf("require accepts a gap: %v", err)
+	}
+	if err := satisfies(testBaseOf(sandbox.ModeBestEffort), rows); err != nil {
+		t.Errorf("best-effort refuses a gap: %v", err)
+	}
+}
+
+// TestAgrees: a report that does not fit the plan is found.
+func TestAgrees(t *testing.T) {
+	plan := confine.Plan{Mode: confine.ModeBestEffort, Limits: confine.Limits{Memory: 1 << 30, OpenFiles: 1024, FileSize: 1 << 30}}
+	good := func() confine.Report {
+		r := whole()
+		r.Seccomp.Hash, _ = confine.FilterHash("amd64", r.Seccomp.Filter)
+		return r
+	}
+	if err := agreesOn("amd64", plan, good()); err != nil {
+		t.Fatalf("control: %v", err)
+	}
+	for name, change := range map[string]func(*confine.Report){
+		"privileges":    func(r *confine.Report) { r.NoNewPrivs = false },
+		"limit missing": func(r *confine.Report) { delete(r.Limits, "data") },
+		"limit higher":  func(r *confine.Report) { r.Limits["nofile"] = 4096 },
+		"other filter":  func(r *confine.Report) { r.Seccomp.Hash = "0" },
+		"network": func(r *confine.Report) {
+			r.Seccomp.Filter.Inet = true
+			r.Seccomp.Hash, _ = confine.FilterHash("amd64", r.Seccomp.Filter)
+		},
+		"unix sockets": func(r *confine.Report) {
+			r.Seccomp.Filter.Unix = true
+			r.Seccomp.Hash, _ = confine.FilterHash("amd64", r.Seccomp.Filter)
+		},
+	} {
+		r := good()
+		change(&r)
+		if err := agreesOn("amd64", plan, r); err == nil {
+			t.Errorf("%s: not noticed", name)
+		}
+	}
+}
