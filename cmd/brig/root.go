@@ -34,6 +34,10 @@ func (p *program) main(args []string) int {
 	root := p.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(context.Background())
+	if failed := p.tui.stdout.failed; failed != nil {
+		// An answer that did not arrive was not given.
+		err = explainWrite(&writeError{failed})
+	}
 	if err == nil {
 		return int(exitOK)
 	}
@@ -42,16 +46,14 @@ func (p *program) main(args []string) int {
 		return int(e)
 	}
 	f := explain(err)
-	switch {
-	case f.quiet:
-	case wantsJSON(args):
-		// Programs find the error where they look for the answer.
-		if p.printJSON(map[string]*failure{"error": f}) != nil {
-			return int(exitPipe)
-		}
-	default:
-		p.tui.fail(f)
+	if f.quiet {
+		return int(f.Exit)
 	}
+	// Programs find the error where they look for the answer.
+	if wantsJSON(args) && p.printJSON(map[string]*failure{"error": f}) == nil {
+		return int(f.Exit)
+	}
+	p.tui.fail(f)
 	return int(f.Exit)
 }
 

@@ -28,6 +28,7 @@ type stream struct {
 	colour   bool
 	width    int
 	cursor   *cursor
+	failed   error // the first write that did not go through; told once, at the end
 }
 
 // cursor knows whether something stands on the current line. The two streams
@@ -44,7 +45,11 @@ func (s *stream) Write(p []byte) (int, error) {
 	}
 	s.wipe()
 	s.cursor.mid = p[len(p)-1] != '\n'
-	return s.w.Write(p)
+	n, err := s.w.Write(p)
+	if err != nil && s.failed == nil {
+		s.failed = err
+	}
+	return n, err
 }
 
 // wipe removes a progress line, so that what follows begins on a clean line.
