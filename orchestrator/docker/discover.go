@@ -188,9 +188,9 @@ func usualPlaces(env environment) ([]target, error) {
 // unavailable makes the one kind of error that says why there is no engine. The
 // text of cause is added where there is one.
 func unavailable(endpoint, code string, cause error, what, remedy string) *sandbox.Unavailable {
-	reason := "docker engine not reachable at " + endpoint + ": " + what
+	reason := "docker engine not reachable at " + oneLine(endpoint, 200) + ": " + what
 	if cause != nil {
-		reason += " (" + cause.Error() + ")"
+		reason += " (" + oneLine(cause.Error(), 400) + ")" // ssh shows what the other side said
 	}
 	return &sandbox.Unavailable{Backend: sandbox.Docker, Code: code, Reason: reason, Remedy: remedy, Err: cause}
 }

@@ -25,7 +25,8 @@ func (x *box) classify(ctx context.Context) sandbox.Ending {
 	defer cancel()
 	state, err := x.engine.cli.ContainerInspect(ctx, x.id)
 	switch {
-	case err == nil && state.State != nil && state.State.OOMKilled && !state.State.Running:
+	// The flag alone says on some engines only that a child was killed at some time.
+	case err == nil && state.State != nil && state.State.OOMKilled && !state.State.Running && state.State.ExitCode == killedStatus:
 		return sandbox.Ending{Cause: sandbox.MemoryOut, Detail: "the kernel killed the runner at the memory limit"}
 	case err == nil && state.State != nil && state.State.Running:
 		if ended, ok := x.status(ctx); ok { // it ended between the stream and the question

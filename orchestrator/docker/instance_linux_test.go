@@ -3,13 +3,19 @@ package docker
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"image/png"
+	"io"
 	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"brig/images"
@@ -234,4 +240,58 @@ func TestThroughSSH(t *testing.T) {
 	if !strings.Contains(strings.Join(p.Notes, "\n"), "files travel through the runner") {
 		t.Errorf("notes: %v", p.Notes)
 	}
+}
+
+// TestThroughTLS puts TLS in front of the engine's socket: ordinary requests and
+// the attached stream both pass.
+func TestThroughTLS(t *testing.T) {
+	local := engineBackend(t, images.Core)
+	e, err := local.current(limited(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := strings.TrimPrefix(e.endpoint, "unix://")
+	secure := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
+	defer secure.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", secure.TLS.Clone())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var forwarding sync.WaitGroup
+	defer forwarding.Wait()
+	defer l.Close()
+	forwarding.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			forwarding.Go(func() { forward(conn, socket) })
+		}
+	})
+	dir := certificates(t, secure)
+	b := newBackend(t, func(o *Options) {
+		o.Env = env("DOCKER_HOST", "tcp://"+l.Addr().String(), "DOCKER_TLS_VERIFY", "1", "DOCKER_CERT_PATH", dir)
+	})
+	i := session(t, b, coreBase(), t.TempDir())
+	if o := ok(t, i, "print('x' * 100_000)"); o.stdout.Len() != 100_001 {
+		t.Errorf("%d bytes came back", o.stdout.Len())
+	}
+	if err := errors.Join(i.Close(limited(t)), b.Close(limited(t))); err != nil {
+		t.Error(err)
+	}
+}
+
+func forward(conn net.Conn, socket string) {
+	defer conn.Close()
+	to, err := net.Dial("unix", socket)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	go func() { // ends with the connections
+		_, _ = io.Copy(to, conn)
+		_ = to.Close()
+	}()
+	_, _ = io.Copy(conn, to)
 }

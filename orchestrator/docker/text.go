@@ -8,7 +8,15 @@ import (
 
 // printable bounds a peer's words before they become part of a message.
 func printable(s string) string {
-	const most = 80
+	if s = oneLine(s, 80); s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+// oneLine makes a text of any origin fit for the middle of a sentence.
+func oneLine(s string, most int) string {
+	s = strings.Join(strings.Fields(s), " ")
 	clean := strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return -1
@@ -17,9 +25,6 @@ func printable(s string) string {
 	}, s)
 	if len(clean) > most {
 		clean = strings.ToValidUTF8(clean[:most], "") + "…"
-	}
-	if clean == "" {
-		return "unknown"
 	}
 	return clean
 }
