@@ -399,3 +399,5 @@ func (r *rig) file(path string) []byte {
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func sprintf(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+
+func unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }

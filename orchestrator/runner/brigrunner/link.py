@@ -46,6 +46,7 @@ class Worker:
                 os.close(fd)
             raise
         if self.pid == 0:
+            os.setsid()  # a signal to "my own group" stays below
             for fd, number in ((null, 0), (out_write, 1), (err_write, 2)):
                 os.dup2(fd, number)
             boot = Boot(*_keep(commands_read, reports_write, self._doorbell_read))

@@ -26,7 +26,8 @@ def loads(data):
     try:
         text = data.decode("utf-8").strip(" \t\r\n")
         value, end = _scan(text, 0)
-    except (StopIteration, RecursionError) as err:
+    except (StopIteration, RecursionError, SystemError) as err:
+        # SystemError: without json.decoder, some versions fail to say what is wrong.
         raise ValueError("not JSON") from err
     if end != len(text):
         raise ValueError("more than one JSON value")
