@@ -80,6 +80,10 @@ func (p *program) configShow(keys []string, asJSON bool) error {
 	if asJSON {
 		return p.printJSON(map[string]any{"path": s.Path, "found": s.Found, "settings": rows})
 	}
+	names, values := 0, 0
+	for _, r := range rows {
+		names, values = max(names, len(r.Name)), max(values, len(r.Value))
+	}
 	for _, r := range rows {
 		value := cmp.Or(r.Value, "("+cmp.Or(r.Empty, "empty")+")")
 		source := string(r.From)
@@ -89,7 +93,7 @@ func (p *program) configShow(keys []string, asJSON bool) error {
 		if r.Unused {
 			source += "; not used by this version"
 		}
-		line := fmt.Sprintf("%-26s %-14s  %s", r.Name, escapeLine(value), p.tui.stdout.styled(styleDim, escapeLine(source)))
+		line := fmt.Sprintf("%-*s  %-*s  %s", names, r.Name, values, escapeLine(value), p.tui.stdout.styled(styleDim, escapeLine(source)))
 		fmt.Fprintln(p.tui.stdout, line)
 	}
 	return nil

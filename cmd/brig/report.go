@@ -88,11 +88,13 @@ func (e *execution) ending() (text, remedy string) {
 		return "", "" // the program's own end: it has said what it wanted to
 	case sandbox.Timeout:
 		return "timeout: " + cmp.Or(detail, "the time limit ended the run"), "allow more: brig run --timeout 2m"
-	case sandbox.Interrupted, sandbox.Cancelled:
+	case sandbox.Interrupted:
+		return "interrupted", ""
+	case sandbox.Cancelled:
 		if _, signalled := e.signals.exit(); signalled {
 			detail = context.Cause(e.signals.ctx).Error()
 		}
-		return fmt.Sprintf("%s: %s", e.result.Cause, cmp.Or(detail, "the run was ended")), ""
+		return "cancelled: " + cmp.Or(detail, "the run was ended"), ""
 	case sandbox.MemoryOut:
 		return "memory: " + cmp.Or(detail, "the memory limit ended the run"), "raise limits.memory, see: brig config show"
 	case sandbox.ProcessOut, sandbox.DiskOut, sandbox.OutputOut:

@@ -172,7 +172,7 @@ func explainFlag(c *cobra.Command, err error) error {
 	}
 	var missing *pflag.ValueRequiredError
 	if errors.As(err, &missing) {
-		return usage(help, "flag --%s needs a value: %s", missing.GetFlag().Name, missing.GetFlag().Usage)
+		return usage(help, "flag --%s needs a value: %s", missing.GetFlag().Name, plainUsage(missing.GetFlag()))
 	}
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
@@ -180,9 +180,15 @@ func explainFlag(c *cobra.Command, err error) error {
 		if errors.As(invalid.Unwrap(), &f) {
 			return f
 		}
-		return usage(help, "%q is no value for --%s: %s", invalid.GetValue(), invalid.GetFlag().Name, invalid.GetFlag().Usage)
+		return usage(help, "%q is no value for --%s: %s", invalid.GetValue(), invalid.GetFlag().Name, plainUsage(invalid.GetFlag()))
 	}
 	return usage(help, "%s", err.Error())
+}
+
+// plainUsage is a flag's description without the marks around its value's name.
+func plainUsage(f *pflag.Flag) string {
+	_, text := pflag.UnquoteUsage(f)
+	return text
 }
 
 func nearestFlag(c *cobra.Command, name string) string {

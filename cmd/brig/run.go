@@ -54,14 +54,14 @@ The exit status is the program's own; see: brig help exit-codes`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&o.code, "code", "c", "", "code to run")
-	f.Var(&o.backend, "backend", "run here and nowhere else: docker or host")
-	f.Var(&o.tier, "tier", "image of the container: core (standard library) or standard (numpy, pandas, matplotlib…)")
+	f.StringVarP(&o.code, "code", "c", "", "run this `CODE`")
+	f.Var(&o.backend, "backend", "run in this `BACKEND` and nowhere else: docker or host")
+	f.Var(&o.tier, "tier", "`TIER` of the container's image: core (standard library) or standard (numpy, pandas, matplotlib…)")
 	o.backend.complete(c)
 	o.tier.complete(c)
-	f.Var(&o.timeout, "timeout", "time limit, such as 5s or 2m")
-	f.StringArrayVar(&o.files, "file", nil, "put the file or directory SRC[:NAME] into the workspace; may be repeated")
-	f.StringVar(&o.out, "out", "", "bring back what the code created or changed, and figures, into this directory")
+	f.Var(&o.timeout, "timeout", "limit of `TIME`, such as 5s or 2m")
+	f.StringArrayVar(&o.files, "file", nil, "put the file or directory `SRC[:NAME]` into the workspace; may be repeated")
+	f.StringVar(&o.out, "out", "", "bring back what the code created or changed, and figures, into `DIR`")
 	f.BoolVar(&o.json, "json", false, "print one JSON object with everything, and nothing else")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no line about what ran the code (a weaker containment than configured is still announced)")
 	f.BoolVar(&o.noResult, "no-result", false, "do not print the value of the last expression")
@@ -236,11 +236,14 @@ func (p *program) env(name string) string {
 	return v
 }
 
-// rename gives an error that comes from a signal the signal's own exit code.
+// rename gives what failed because of a signal the signal's own exit code. What
+// could not be removed is still said.
 func (s *signals) rename(err error) error {
 	code, signalled := s.exit()
-	if err == nil || !signalled || !errors.Is(err, context.Canceled) {
+	var done ended
+	var left *sandbox.LeftBehind
+	if err == nil || !signalled || errors.As(err, &done) || errors.As(err, &left) {
 		return err
 	}
-	return &failure{Code: "cancelled", Message: context.Cause(s.ctx).Error(), Exit: code, err: err}
+	return &failure{Code: "cancelled", Message: context.Cause(s.ctx).Error() + " before it was done", Exit: code, err: err}
 }
