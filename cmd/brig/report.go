@@ -13,27 +13,45 @@ import (
 )
 
 // announce says before the output begins what is weaker than configured. The
-// sentences are the orchestrator's; each is followed by its remedy.
+// sentences are the orchestrator's; each ends with its remedy, and those that
+// share one with it.
 func (p *program) announce(r orchestrator.Resolution, posture sandbox.Posture) {
 	sentences := orchestrator.Warnings(r, posture)
+	remedies := remediesOf(r, posture, len(sentences))
+	for i, sentence := range sentences {
+		word, rest, _ := strings.Cut(sentence, ": ")
+		p.tui.warn(strings.ToUpper(word) + ": " + escapeLine(rest))
+		if i+1 == len(sentences) || remedies[i+1] != remedies[i] {
+			p.tui.hint(remedies[i])
+		}
+	}
+}
+
+// remediesOf finds the remedy of each of the n sentences of orchestrator.Warnings:
+// the gaps are the last ones, the step down comes before them.
+func remediesOf(r orchestrator.Resolution, posture sandbox.Posture, n int) []string {
 	gaps := posture.Weakened()
 	if len(posture.Layers) == 0 {
 		gaps = r.Gaps
 	}
-	for i, sentence := range sentences {
+	remedies := make([]string, n)
+	for i := range remedies {
 		remedy := ""
-		switch fromEnd := len(sentences) - i; {
+		switch fromEnd := n - i; {
+		case r.Err != nil:
+			remedy = r.Err.Remedy
 		case fromEnd <= len(gaps):
 			remedy = gaps[len(gaps)-fromEnd].Remedy
 		case r.Degraded && fromEnd == len(gaps)+1:
 			for _, refusal := range r.Refusals {
 				remedy = cmp.Or(remedy, refusal.Remedy)
 			}
+		case len(gaps) > 0: // not contained at all: what closes the gaps ends that too
+			remedy = gaps[0].Remedy
 		}
-		word, rest, _ := strings.Cut(sentence, ": ")
-		p.tui.warn(strings.ToUpper(word) + ": " + escapeLine(rest))
-		p.tui.hint(cmp.Or(remedy, "brig doctor"))
+		remedies[i] = cmp.Or(remedy, "brig doctor")
 	}
+	return remedies
 }
 
 // report says how the run ended, after everything the program printed.

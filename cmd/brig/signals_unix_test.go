@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,52 +141,4 @@ func TestClosedOutputEndsTheRun(t *testing.T) {
 	if got := s.stderr.String(); strings.Contains(got, "error") {
 		t.Errorf("standard error: %s", got)
 	}
-}
-
-// TestCtrlCWhileTheEngineHangs: nothing runs yet, and brig is waiting.
-func TestCtrlCWhileTheEngineHangs(t *testing.T) {
-	home := ordinaryDir(t)
-	if err := giveToOrdinary(home); err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Join(home, "engine.sock")
-	hung, err := net.Listen("unix", name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hung.Close()
-	if err := os.Chmod(name, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), copyOfTest(t), "run", "-c", "1")
-	cmd.Dir, cmd.Stderr = home, &stderr
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "DOCKER_HOST=unix://" + name}
-	cmd.SysProcAttr = credential()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := hung.Accept() // brig asks, and will not be answered
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	err = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != int(exitInterrupted) {
-		t.Errorf("brig ended with %v, want exit code %d", err, exitInterrupted)
-	}
-	if got, want := stderr.String(), "brig: error: interrupted before it was done\n"; got != want {
-		t.Errorf("standard error is %q, want %q", got, want)
-	}
-}
-
-func credential() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{}
-	if os.Geteuid() == 0 {
-		attr.Credential = &syscall.Credential{Uid: ordinary, Gid: ordinary}
-	}
-	return attr
 }
