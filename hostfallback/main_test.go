@@ -9,6 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	poorKernel()
 	confine.Dispatch()
 	os.Exit(ordinary.Main(m))
 }

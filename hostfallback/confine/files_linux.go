@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,13 +58,36 @@ func (u *usage) entry(dir *os.File, name string, depth int) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || depth >= diskDepth {
 		return
 	}
-	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	sub, err := openDir(int(dir.Fd()), name)
+	if errors.Is(err, unix.EACCES) && reopen(int(dir.Fd()), name, st.Mode) == nil {
+		sub, err = openDir(int(dir.Fd()), name)
+	}
 	if err != nil {
 		return
 	}
-	sub := os.NewFile(uintptr(fd), name)
 	defer func() { _ = sub.Close() }() // opened for reading
 	u.add(sub, depth+1)
+}
+
+func openDir(parent int, name string) (*os.File, error) {
+	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// reopen lets the owner read a directory again that code has closed, so that
+// nothing can be piled up unseen. It works on the very directory and never on
+// what a link put in its place names.
+func reopen(parent int, name string, mode uint32) error {
+	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	dir := os.NewFile(uintptr(fd), name)
+	defer func() { _ = dir.Close() }() // a path only
+	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode&0o7777|0o500)
 }
 
 // RemoveTree removes dir and everything below it, also directories that their
