@@ -48,6 +48,9 @@ func TestScripts(t *testing.T) {
 			isolate(env, "unix:///nonexistent/docker.sock")
 			env.Setenv("PYTHON", python)
 			env.Setenv(copyVar, copied)
+			if err := openParent(env.WorkDir); err != nil {
+				return err
+			}
 			return giveToOrdinary(env.WorkDir)
 		},
 	})

@@ -8,4 +8,6 @@ func becomeOrdinary(string) {}
 
 func copyOfTest(*testing.T) string { return "" }
 
+func openParent(string) error { return nil }
+
 func giveToOrdinary(string) error { return nil }

@@ -81,3 +81,6 @@ func (e *engine) gaps(base sandbox.Base) map[sandbox.LayerID]sandbox.Layer {
 	}
 	return gaps
 }
+
+// Promised is what an instance of this backend promises to enforce.
+func (b *Backend) Promised(sandbox.Base) []sandbox.LayerID { return promised() }

@@ -20,7 +20,7 @@ type placing struct {
 	dir      *os.Root
 	base     string
 	mode     fs.FileMode
-	own      bool // give the file to the workspace's owner
+	heir     heir // who gets the file; zero for a file of the host
 }
 
 // place writes a new file of a random name, and renames it when it is whole. On
@@ -71,10 +71,8 @@ func (p placing) fill(f *os.File, fill func(io.Writer) error) error {
 	if err := fill(f); err != nil {
 		return err
 	}
-	if p.own {
-		if err := f.Chown(p.w.uid, p.w.gid); err != nil {
-			return err
-		}
+	if err := p.heir.adopt(f); err != nil {
+		return err
 	}
 	if err := f.Chmod(p.mode); err != nil {
 		return err

@@ -31,9 +31,14 @@ func (w *Workspace) Put(name string, r io.Reader, mode fs.FileMode) (int64, erro
 	if err != nil {
 		return 0, err
 	}
+	h, err := w.heir()
+	if err != nil {
+		m.refund()
+		return 0, w.fail("put", clean, err)
+	}
 	parent, base := path.Split(clean)
 	parent = strings.TrimSuffix(parent, "/")
-	if err := w.makeParents(parent, mode); err != nil {
+	if err := w.makeParents(parent, mode, h); err != nil {
 		m.refund()
 		return 0, err
 	}
@@ -43,7 +48,7 @@ func (w *Workspace) Put(name string, r io.Reader, mode fs.FileMode) (int64, erro
 		return 0, w.fail("put", clean, err)
 	}
 	defer dir.Close()
-	p := placing{w: w, op: "put", name: clean, dir: dir, base: base, mode: mode, own: w.give}
+	p := placing{w: w, op: "put", name: clean, dir: dir, base: base, mode: mode, heir: h}
 	if err := p.place(func(f io.Writer) error { return m.copy(f, r) }); err != nil {
 		m.refund()
 		return 0, err
@@ -52,7 +57,7 @@ func (w *Workspace) Put(name string, r io.Reader, mode fs.FileMode) (int64, erro
 }
 
 // makeParents makes every missing directory of parent, as open as a file of mode is.
-func (w *Workspace) makeParents(parent string, mode fs.FileMode) error {
+func (w *Workspace) makeParents(parent string, mode fs.FileMode, h heir) error {
 	if parent == "" {
 		return nil
 	}
@@ -66,7 +71,7 @@ func (w *Workspace) makeParents(parent string, mode fs.FileMode) error {
 			continue
 		}
 		if err == nil {
-			err = w.adopt(made, perm)
+			err = w.adopt(made, perm, h)
 		}
 		if err != nil {
 			return w.fail("put", made, err)
@@ -77,7 +82,7 @@ func (w *Workspace) makeParents(parent string, mode fs.FileMode) error {
 
 // adopt gives a directory that was just made its mode, whatever the umask is,
 // and its owner. It acts on a handle: code may have put something else there.
-func (w *Workspace) adopt(name string, perm fs.FileMode) error {
+func (w *Workspace) adopt(name string, perm fs.FileMode, h heir) error {
 	dir, err := openSub(w.root, name)
 	if err != nil {
 		return err
@@ -88,10 +93,8 @@ func (w *Workspace) adopt(name string, perm fs.FileMode) error {
 		return err
 	}
 	defer f.Close()
-	if w.give {
-		if err := f.Chown(w.uid, w.gid); err != nil {
-			return err
-		}
+	if err := h.adopt(f); err != nil {
+		return err
 	}
 	return f.Chmod(perm)
 }

@@ -40,11 +40,6 @@ type Workspace struct {
 	walks  int   // how many entries a walk looks at: MaxEntries
 	escape error // what os.Root says about a name that leads out
 
-	// give is the owner that new files get; only where brig runs as root in a
-	// directory of somebody else.
-	give     bool
-	uid, gid int
-
 	// written counts the bytes of all puts so far. A put measures the directory
 	// once and then follows this counter, so that puts at the same time see each other.
 	written atomic.Int64
@@ -92,12 +87,34 @@ func (w *Workspace) look() error {
 	if w.escape, err = escapeOf(w.root); err != nil {
 		return err
 	}
+	_, err = w.heir()
+	return err
+}
+
+// heir is who gets new files: nobody but ourselves, unless brig runs as root in a
+// directory of somebody else.
+type heir struct {
+	uid, gid int
+	is       bool
+}
+
+// heir looks anew each time: a backend gives the directory away after it was opened.
+func (w *Workspace) heir() (heir, error) {
 	info, err := w.root.Stat(".")
 	if err != nil {
-		return err
+		return heir{}, err
 	}
-	w.uid, w.gid, w.give = giveAway(info)
-	return nil
+	var h heir
+	h.uid, h.gid, h.is = giveAway(info)
+	return h, nil
+}
+
+// adopt gives an opened file or directory to the heir.
+func (h heir) adopt(f *os.File) error {
+	if !h.is {
+		return nil
+	}
+	return f.Chown(h.uid, h.gid)
 }
 
 func reason(err error) string {
