@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"os/exec"
 	"path/filepath"
@@ -143,6 +144,25 @@ func TestVersion(t *testing.T) {
 		h.Version, h.Workspace, h.Scratch = wire.Version+1, r.workspace, r.scratch
 		if _, err := r.Hello(limited(t), h); err == nil {
 			t.Error("a runner accepted another version")
+		}
+	})
+}
+
+// TestCompiles: every file is good for every Python, without as much as a warning.
+func TestCompiles(t *testing.T) {
+	each(t, func(t *testing.T, p interpreter) {
+		for _, name := range names() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			const program = "import sys; compile(sys.stdin.buffer.read(), sys.argv[1], 'exec')"
+			cmd := exec.CommandContext(ctx, p.path, "-I", "-W", "error", "-c", program, name)
+			cmd.Env, cmd.Stdin = p.env, bytes.NewReader(content(name))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", name, err, out)
+			}
+			if lines := bytes.Count(content(name), []byte("\n")); lines > 500 {
+				t.Errorf("%s has %d lines", name, lines)
+			}
 		}
 	})
 }

@@ -91,7 +91,14 @@ class Displays:
         pyplot.show = show
         figure = sys.modules.get("matplotlib.figure")
         if figure is not None:
-            figure.Figure.show = lambda fig, warn=True: self._figure(fig)
+            figure.Figure.show = lambda fig, warn=True: self._show(fig)
+
+    def _show(self, figure):
+        """Emits one figure, and closes it, lest it is emitted again at the end of the run."""
+        self._figure(figure)
+        helpers = sys.modules.get("matplotlib._pylab_helpers")
+        if helpers is not None:
+            helpers.Gcf.destroy_fig(figure)
 
     def figures(self):
         """Emits every figure that is open in pyplot, and closes it."""
