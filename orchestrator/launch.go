@@ -29,26 +29,25 @@ type bound struct {
 	stamp      Stamp
 }
 
-// launch resolves, prepares and binds. A backend that answered its probe and is
-// gone a moment later is passed over as if it had not answered; on error nothing
-// is left running.
+// launch resolves, prepares and binds. A backend that answered its probe and then
+// cannot make an instance (it is gone a moment later, its image cannot be made) is
+// passed over, and what it said about that is the reason; on error nothing is left running.
 func (o *Orchestrator) launch(ctx context.Context, l launch) (bound, error) {
-	r, err := o.resolve(ctx, l.want, l.base)
-	if err != nil {
-		return bound{}, err
+	failed := map[sandbox.Kind]error{}
+	for {
+		r, err := o.resolve(ctx, l.want, l.base, failed)
+		if err != nil {
+			return bound{}, err
+		}
+		b, err := o.bind(ctx, r, l)
+		var cannot *sandbox.Unavailable
+		if r.Err != nil || !errors.As(err, &cannot) || ctx.Err() != nil {
+			return b, err
+		}
+		// Every turn takes a rung off the ladder, so this ends.
+		failed[r.Resolved] = cannot
+		o.forget(r.Resolved, o.base(r.Resolved, l.base))
 	}
-	b, err := o.bind(ctx, r, l)
-	var gone *sandbox.Unavailable
-	if !errors.As(err, &gone) {
-		return b, err
-	}
-	o.forget(r.Resolved, o.base(r.Resolved, l.base))
-	again, resolveErr := o.resolve(ctx, l.want, l.base)
-	if resolveErr != nil || again.Resolved == r.Resolved {
-		// It still answers: what it said about itself is the better explanation.
-		return bound{}, err
-	}
-	return o.bind(ctx, again, l)
 }
 
 // bind starts an instance on the resolved backend and holds it against the

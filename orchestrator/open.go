@@ -76,7 +76,7 @@ func (s *Session) start(ctx context.Context, so SessionOptions) error {
 	}
 
 	// Before anything is made on disk: a refusal leaves nothing behind.
-	r, err := s.o.resolve(ctx, so.Backend, s.spec.base)
+	r, err := s.o.resolve(ctx, so.Backend, s.spec.base, nil)
 	if err != nil {
 		return err
 	}

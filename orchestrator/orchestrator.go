@@ -84,7 +84,7 @@ func New(o Options) (*Orchestrator, error) {
 // Resolve tells which backend a session opened now would get; want is empty for
 // the configured one. A refusal is no error: it is in the Resolution.
 func (o *Orchestrator) Resolve(ctx context.Context, want sandbox.Kind) (Resolution, error) {
-	return o.resolve(ctx, want, nil)
+	return o.resolve(ctx, want, nil, nil)
 }
 
 // Close closes every session, waits for what the orchestrator started and gives

@@ -182,14 +182,26 @@ func TestBackendThatGoesAwayWhileOpening(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		rig := newRig(t)
 		rig.docker.SetUnavailable(engineGone())
-		// It still answers: what it said about itself is the error.
+		// It still answers, but makes no instance: the next one is used, for that reason.
 		o, err := New(Options{Backends: []sandbox.Backend{believing{rig.docker}, rig.host}, Config: rig.options.Config, Paths: rig.options.Paths, Owner: rig.options.Owner})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = o.Open(t.Context(), SessionOptions{})
+		stepped, err := o.Open(t.Context(), SessionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := stepped.Resolution(); r.Resolved != sandbox.Host || !r.Degraded || r.Refusals[0].Code != "engine-absent" {
+			t.Errorf("%+v", r)
+		}
+		if err := stepped.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		// A backend that was asked for by name is used or nothing is.
+		_, err = o.Open(t.Context(), SessionOptions{Backend: sandbox.Docker})
 		var gone *sandbox.Unavailable
-		if !errors.As(err, &gone) || gone.Code != "engine-absent" {
+		var refused *RefusedError
+		if !errors.As(err, &gone) && !errors.As(err, &refused) {
 			t.Errorf("got %v", err)
 		}
 		if err := o.Close(t.Context()); err != nil {

@@ -99,8 +99,9 @@ func ask(ctx context.Context, b sandbox.Backend, base sandbox.Base) probe {
 // resolve gathers what the pure resolve needs and no more: the backend to step
 // down to is asked only when the wanted one fails or keeps everybody waiting.
 //
-// A nil base is the configured one of each backend.
-func (o *Orchestrator) resolve(ctx context.Context, want sandbox.Kind, base *sandbox.Base) (Resolution, error) {
+// A nil base is the configured one of each backend. failed are backends that have
+// just shown that they cannot be used; they are not asked.
+func (o *Orchestrator) resolve(ctx context.Context, want sandbox.Kind, base *sandbox.Base, failed map[sandbox.Kind]error) (Resolution, error) {
 	in := inputs{
 		Configured: o.settings.backend, Requested: want, Fallback: o.settings.fallback, Mode: o.base(sandbox.Host, base).Mode, SwitchedOff: !o.settings.codeExec,
 		Probes: map[sandbox.Kind]probe{}, Development: o.options.Development, Acknowledged: o.acknowledged(),
@@ -110,6 +111,10 @@ func (o *Orchestrator) resolve(ctx context.Context, want sandbox.Kind, base *san
 	}
 	rungs := ladder(in)
 	for i, kind := range rungs {
+		if err, known := failed[kind]; known {
+			in.Probes[kind] = probe{Err: err}
+			continue
+		}
 		l, err := o.look(kind, o.base(kind, base))
 		if err != nil {
 			return Resolution{}, fmt.Errorf("resolve the backend: %w", err)

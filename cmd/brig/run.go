@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"brig/orchestrator"
+	"brig/orchestrator/config"
 	"brig/orchestrator/sandbox"
 )
 
@@ -88,11 +89,10 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 		return err
 	}
 	kind := cmp.Or(sandbox.Kind(o.backend.value), settings.Config.Execution.Backend)
-	base := settings.Config.BaseFor(kind)
 	if o.tier.value != "" {
-		base.Image = o.tier.value
+		settings.Config.Docker.Tier = config.Tier(o.tier.value) // of the copy for this one run
 	}
-	limits := base.Limits.WithDefaults()
+	limits := settings.Config.BaseFor(kind).Limits.WithDefaults()
 	up, err := planUploads(o.files, bounds{file: limits.FileSize, total: limits.Workspace})
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 	defer func() { err = errors.Join(err, a.close(parent)) }()
 
 	session, err := a.orchestrator.Open(sig.ctx, orchestrator.SessionOptions{
-		Backend: sandbox.Kind(o.backend.value), Base: &base, Timezone: p.timezone(), Locale: p.locale(),
+		Backend: sandbox.Kind(o.backend.value), Timezone: p.timezone(), Locale: p.locale(),
 	})
 	a.build.done(err)
 	if err != nil {

@@ -65,7 +65,7 @@ func (p *program) status(parent context.Context, asJSON bool) (err error) {
 		if facts, err := b.Probe(ctx); err == nil {
 			s.Endpoint, s.Source, s.Version = redact(facts.Endpoint), redact(facts.Source), facts.Version
 		}
-		layers, err := b.Capabilities(ctx, settings.Config.Base())
+		layers, err := b.Capabilities(ctx, settings.Config.BaseFor(b.Kind()))
 		if err != nil {
 			return fmt.Errorf("ask what %s can enforce: %w", r.Resolved, err)
 		}

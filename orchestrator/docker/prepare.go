@@ -132,6 +132,13 @@ func (b *Backend) ensureImage(ctx context.Context, name string) (images.Ref, err
 			Remedy: missing.Remedy(), Err: err,
 		}
 	}
+	if err != nil && ctx.Err() == nil {
+		return images.Ref{}, &sandbox.Unavailable{
+			Backend: sandbox.Docker, Code: "image-not-built",
+			Reason: "the runner image could not be built: " + oneLine(err.Error(), 300),
+			Remedy: "brig image build --tier " + string(tier), Err: err,
+		}
+	}
 	return ref, err
 }
 

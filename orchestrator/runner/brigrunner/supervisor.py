@@ -303,6 +303,7 @@ class Supervisor:
         if not told:
             self.lost = "the interpreter %s between two runs; its variables are lost" % how
         if not self.runs.over:
+            self.outbox.flush()  # what brig waits for goes first
             self.start_worker()
 
     # Output and reports.
