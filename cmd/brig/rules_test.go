@@ -38,6 +38,10 @@ var forbidden = []struct {
 // root is the top of the module, seen from this package.
 const root = "../.."
 
+// testSupport are packages for tests only: they may do what tests may, and
+// nothing that ships may depend on them.
+var testSupport = []string{"brig/orchestrator/sandbox/sandboxtest", "brig/hostfallback/internal/ordinary"}
+
 type listed struct {
 	ImportPath   string
 	Dir          string
@@ -99,6 +103,13 @@ func TestImportRules(t *testing.T) {
 				}
 			}
 		}
+		if !slices.Contains(testSupport, p.ImportPath) {
+			for _, dep := range append(testSupport, "testing") {
+				if slices.Contains(p.Deps, dep) {
+					t.Errorf("%s depends on %s, which is for tests", p.ImportPath, dep)
+				}
+			}
+		}
 		for _, imp := range p.Imports {
 			if sdk := strings.HasPrefix(imp, "github.com/docker/"); sdk && p.ImportPath != "brig/orchestrator/docker" {
 				t.Errorf("%s imports %s: only orchestrator/docker may", p.ImportPath, imp)
@@ -150,7 +161,10 @@ func checkFile(t *testing.T, name string) {
 		return
 	}
 	path := strings.TrimPrefix(filepath.ToSlash(name), root+"/")
-	test := strings.HasSuffix(path, "_test.go") || strings.Contains(path, "sandboxtest/")
+	test := strings.HasSuffix(path, "_test.go")
+	for _, support := range testSupport {
+		test = test || strings.HasPrefix("brig/"+path, support+"/")
+	}
 	for _, decl := range file.Decls {
 		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
 			t.Errorf("%s: init function", set.Position(fn.Pos()))
