@@ -83,16 +83,22 @@ func prepare(dir string) error {
 	return precompile()
 }
 
-// precompile makes the byte code that images and caches have too.
+// precompile makes the byte code that images and caches have too. A copied
+// interpreter finds its library only with its environment, hence the detour.
 func precompile() error {
 	for _, p := range shared.interpreters {
+		python := p.path
+		if len(p.env) > 0 {
+			python = p.path + "-with-library"
+			script := fmt.Sprintf("#!/bin/sh\n%s exec %s \"$@\"\n", p.env[0], p.path)
+			if err := os.WriteFile(python, []byte(script), 0o755); err != nil {
+				return err
+			}
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, p.path, "-I", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", filepath.Dir(shared.script))
-		cmd.Env = p.env
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("python %s does not compile the program: %w\n%s", p.version, err, out)
+		if err := Precompile(ctx, python, shared.script); err != nil {
+			return fmt.Errorf("python %s: %w", p.version, err)
 		}
 	}
 	return nil

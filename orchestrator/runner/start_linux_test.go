@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -165,4 +166,36 @@ func TestCompiles(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPrecompile: byte code is made once for each interpreter, and the program stays what it is.
+func TestPrecompile(t *testing.T) {
+	if found, err := filepath.Glob(filepath.Join(filepath.Dir(shared.script), "brigrunner", "__pycache__", "supervisor.*.pyc")); err != nil || len(found) != len(shared.interpreters) {
+		t.Errorf("byte code for %d interpreters: %v, %v", len(shared.interpreters), found, err)
+	}
+	if !intact(filepath.Dir(shared.script)) {
+		t.Error("the program has changed")
+	}
+	if err := Precompile(t.Context(), filepath.Join(t.TempDir(), "python"), shared.script); err == nil {
+		t.Error("compiled with an interpreter that is not there")
+	}
+	broken := filepath.Join(t.TempDir(), "python")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho no >&2; exit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Precompile(t.Context(), broken, shared.script); err == nil {
+		t.Error("compiled with an interpreter that fails")
+	}
+	working := filepath.Join(t.TempDir(), "python")
+	if err := os.WriteFile(working, []byte("#!/bin/sh\necho >> \"$0.calls\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := Precompile(t.Context(), working, shared.script); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls, err := os.ReadFile(working + ".calls"); err != nil || len(calls) != 1 {
+		t.Errorf("called %d times, %v", len(calls), err)
+	}
 }

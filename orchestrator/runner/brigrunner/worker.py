@@ -10,8 +10,11 @@ import time
 
 from . import cell, channel, failure
 
-# Imported while no command is there, so that a first exception or the like does not wait for them.
-_SOON = ("linecache", "traceback", "ast", "threading", "pickle")
+# Imported while no command is there, so that a first exception or the like does
+# not wait for them. What they import themselves stands before them: a command
+# that comes meanwhile waits for one small module at most.
+_SOON = ("keyword", "operator", "reprlib", "collections", "functools", "types", "enum", "copyreg", "re", "token",
+         "tokenize", "linecache", "traceback", "contextlib", "ast", "threading", "pickle")
 
 
 def main(boot):
