@@ -20,6 +20,7 @@ import (
 // Backend is the host sandbox of this machine.
 type Backend struct {
 	options Options
+	known   answers
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -81,11 +82,15 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 	return rows, sandbox.Complete(rows)
 }
 
-// interpreter makes sure that there is a host sandbox here, that the runner's
-// files are in place and that an interpreter can run them.
+// interpreter makes sure that there is a host sandbox here that can do what base
+// asks for, that the runner's files are in place and that an interpreter can run them.
 func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpreter, string, error) {
 	if err := supported(); err != nil {
 		return interpreter{}, "", err
+	}
+	if base.Network == sandbox.NetworkLoopback {
+		return interpreter{}, "", unavailable("host-network-loopback", "set host.network to deny, or use the docker backend", errors.ErrUnsupported,
+			"host.network is loopback, and the host sandbox has no loopback of its own to offer")
 	}
 	if ctx.Err() != nil {
 		return interpreter{}, "", context.Cause(ctx)
@@ -94,7 +99,7 @@ func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpret
 	if err != nil {
 		return interpreter{}, "", fmt.Errorf("install the runner: %w", err)
 	}
-	in, err := b.options.interpret(ctx, base.Python, filepath.Dir(script))
+	in, err := b.options.interpret(ctx, &b.known, base.Python, filepath.Dir(script))
 	return in, script, err
 }
 
@@ -102,10 +107,6 @@ func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpret
 // require mode a promised layer that does not hold ends it.
 func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace string) (sandbox.Prepared, error) {
 	base.Limits = base.Limits.WithDefaults()
-	if base.Network == sandbox.NetworkLoopback {
-		return nil, unavailable("host-network-loopback", "set host.network to deny, or use the docker backend", errors.ErrUnsupported,
-			"host.network is loopback, and the host sandbox has no loopback of its own to offer")
-	}
 	in, script, err := b.interpreter(ctx, base)
 	if err != nil {
 		return nil, err

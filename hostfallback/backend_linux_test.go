@@ -2,9 +2,9 @@ package hostfallback
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,11 +85,31 @@ func output(t testing.TB, i sandbox.Instance, id wire.RunID, source string) (str
 	return string(text), exit
 }
 
-func TestFirstRun(t *testing.T) {
+// TestPosture: on a whole machine every promised layer holds, what can be
+// attempted from inside was attempted, and two instances have the same digest.
+func TestPosture(t *testing.T) {
+	needWhole(t)
 	b := testBackend(t)
-	i := openInstance(t, b, testBase())
-	out, exit := output(t, i, "r1", "print(6*7)\nimport os; print(os.getcwd(), os.environ)")
-	t.Logf("%s %+v", out, exit)
-	p, _ := json.MarshalIndent(i.Posture(), "", " ")
-	t.Logf("%s", p)
+	i, other := openInstance(t, b, testBase()), openInstance(t, b, testBase())
+	if out, _ := output(t, i, "r1", "6*7; print(6*7)"); out != "42\n" {
+		t.Fatalf("output %q", out)
+	}
+	p := i.Posture()
+	if gaps := p.Warnings(); len(gaps) > 0 {
+		t.Errorf("gaps: %v", gaps)
+	}
+	for _, id := range []sandbox.LayerID{
+		sandbox.FSWrite, sandbox.NetOutbound, sandbox.UnixSockets, sandbox.NoNewPrivs, sandbox.Capabilities,
+		sandbox.SyscallFilter, sandbox.Signals, sandbox.Ptrace, sandbox.KernelSurface,
+	} {
+		if p.Layer(id).Evidence == "" {
+			t.Errorf("%s was not looked at from inside", id)
+		}
+	}
+	if p.Digest() != other.Posture().Digest() {
+		t.Error("two instances of one base have different digests")
+	}
+	if !strings.Contains(p.Identity, "python 3.") {
+		t.Errorf("identity %q", p.Identity)
+	}
 }

@@ -73,7 +73,7 @@ func (p *process) start(executable string) (err error) {
 	p.stdin, p.stdout, p.stderr, p.control, p.status = pipe(false), pipe(true), pipe(true), pipe(false), pipe(true)
 	if err == nil {
 		p.handle, err = os.StartProcess(executable, []string{"brig", confine.VerbSupervise}, &os.ProcAttr{
-			Env: []string{}, Files: theirs, Sys: &syscall.SysProcAttr{Setsid: true},
+			Dir: "/", Env: []string{}, Files: theirs, Sys: &syscall.SysProcAttr{Setsid: true},
 		})
 	}
 	for _, f := range theirs {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"brig/orchestrator/sandbox"
@@ -24,7 +25,7 @@ import (
 var askProgram string
 
 const (
-	askTimeout = 20 * time.Second
+	askTimeout = 10 * time.Second
 	maxAnswer  = 1 << 20
 	maxStderr  = 4 << 10
 )
@@ -116,30 +117,65 @@ func lookPath(name, path string) (string, bool) {
 	return "", false
 }
 
+// answers remembers what interpreters said, so that one start asks once.
+type answers struct {
+	mu     sync.Mutex
+	recent map[string]answer // by memory file
+}
+
+type answer struct {
+	about about
+	at    time.Time
+}
+
+// scriptAge is how long the answer of a script counts: long enough for one
+// start, short enough that a switched version is noticed by the next.
+const scriptAge = 10 * time.Second
+
 // interpret finds the interpreter and asks it about itself, or remembers what it
 // said when it was the same file. runner is the directory of the runner's files.
-func (o Options) interpret(ctx context.Context, want, runner string) (interpreter, error) {
+func (o Options) interpret(ctx context.Context, known *answers, want, runner string) (interpreter, error) {
 	path, source, err := o.find(want)
 	if err != nil {
 		return interpreter{}, err
 	}
 	in := interpreter{Found: path, Source: source}
-	memory := o.memory(path, runner)
-	if in.About, err = remembered(memory); err != nil {
-		if in.About, err = o.ask(ctx, path, runner); err != nil {
-			return interpreter{}, err
-		}
-		// Only a program is the same as long as its file is. A script that looks
-		// for an interpreter can find another one tomorrow.
-		if isELF(path) {
-			remember(memory, in.About)
-		}
+	if in.About, err = o.recall(ctx, known, path, runner); err != nil {
+		return interpreter{}, err
 	}
 	if in.About.Version[0] != 3 || in.About.Version[1] < 8 {
 		return interpreter{}, unavailable("python-too-old", remedyConfigure, nil,
 			"%s is Python %s, and brig needs 3.8 or newer", path, in.About.version())
 	}
 	return in, nil
+}
+
+func (o Options) recall(ctx context.Context, known *answers, path, runner string) (about, error) {
+	memory := o.memory(path, runner)
+	if a, err := remembered(memory); err == nil {
+		return a, nil
+	}
+	// Held while asking: whoever comes meanwhile wants the same answer.
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if a, ok := known.recent[memory]; ok && time.Since(a.at) < scriptAge {
+		return a.about, nil
+	}
+	a, err := o.ask(ctx, path, runner)
+	if err != nil {
+		return about{}, err
+	}
+	// Only a program is the same as long as its file is. A script that looks for
+	// an interpreter can find another one tomorrow.
+	if isELF(path) {
+		remember(memory, a)
+		return a, nil
+	}
+	if known.recent == nil {
+		known.recent = make(map[string]answer)
+	}
+	known.recent[memory] = answer{a, time.Now()}
+	return a, nil
 }
 
 // memory is the file with the answer of this very interpreter.

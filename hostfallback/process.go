@@ -14,7 +14,7 @@ import (
 
 const (
 	startPatience = 20 * time.Second // beyond the supervisor's own bound for a start
-	endPatience   = 8 * time.Second  // beyond its bound for a sweep
+	endPatience   = 5 * time.Second  // beyond its bound for a sweep
 	maxEvents     = 4 << 20          // bytes that a supervisor may write
 	keptStderr    = 16 << 10
 )

@@ -19,6 +19,8 @@ print("fds", *[fd for fd in range(512) if open_(fd)])`
 
 // TestHygiene: what the program finds is what the plan says, in the kernel's own words.
 func TestHygiene(t *testing.T) {
+	needPython(t)
+	needWhole(t)
 	// A descriptor that brig itself inherited and that nothing of brig knows.
 	leak, err := os.CreateTemp(t.TempDir(), "secret")
 	if err != nil {
@@ -63,6 +65,8 @@ func TestHygiene(t *testing.T) {
 
 // TestLimits: each limit of the plan is the one that the kernel enforces.
 func TestLimits(t *testing.T) {
+	needPython(t)
+	needWhole(t)
 	p := basePlan(t, python, "-I", "-c", `
 import resource as r
 for n in "CORE NOFILE FSIZE NPROC DATA".split(): print(n, *r.getrlimit(getattr(r, "RLIMIT_"+n)))
@@ -112,6 +116,8 @@ attempt("bomb", bomb)
 // TestGrants: what is granted works, what is not is refused, and a control shows
 // that only the confinement makes the difference.
 func TestGrants(t *testing.T) {
+	needPython(t)
+	needWhole(t)
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "secret")
 	if err := os.WriteFile(secret, []byte("canary"), 0o600); err != nil {

@@ -56,9 +56,17 @@ func confine() int {
 	if f := h.apply(); f != nil {
 		return fail(f)
 	}
-	// From here on the program is under its own filter. The report is the last
-	// thing it says: close-on-exec ends the pipe exactly when the runner starts.
-	if err := json.NewEncoder(status).Encode(Event{Started: &Started{PID: os.Getpid(), Report: h.report}}); err != nil {
+	report, err := json.Marshal(Event{Started: &Started{PID: os.Getpid(), Report: h.report}})
+	if err != nil {
+		return fail(failure(StageReport, err))
+	}
+	// Last, because this program's own memory counts until it is another one.
+	if err := h.limitData(); err != nil {
+		return fail(failure(StageLimits, err))
+	}
+	// The report is the last thing it says: close-on-exec ends the pipe exactly
+	// when the runner starts.
+	if _, err := status.Write(report); err != nil {
 		return fail(failure(StageReport, err))
 	}
 	if h.plan.CheckOnly {

@@ -13,6 +13,8 @@ func answers(call string, errno unix.Errno) string { return fmt.Sprintf("%s=%d",
 // TestSabotage makes one step of a start fail for real. The runner must never
 // have started, and the error must name the step.
 func TestSabotage(t *testing.T) {
+	needPython(t)
+	needWhole(t)
 	missing := func(p *Plan) { p.Command[0] = "/usr/bin/no-such-interpreter" }
 	cases := []struct {
 		name   string
@@ -55,6 +57,8 @@ func TestSabotage(t *testing.T) {
 // TestKernels starts on kernels that lack something. In best-effort the start
 // succeeds and the report says what is missing and why.
 func TestKernels(t *testing.T) {
+	needPython(t)
+	needWhole(t)
 	cases := []struct {
 		name   string
 		kernel []string

@@ -27,26 +27,53 @@ func (h *helper) limits() error {
 		{"nofile", unix.RLIMIT_NOFILE, uint64(l.OpenFiles), l.OpenFiles > 0},
 		{"fsize", unix.RLIMIT_FSIZE, uint64(l.FileSize), l.FileSize > 0},
 		{"nproc", unix.RLIMIT_NPROC, processes, l.Processes > 0},
-		// Not the address space: interpreters of other languages reserve more
-		// than they use. Heap, private mappings and thread stacks count as data.
-		{"data", unix.RLIMIT_DATA, uint64(l.Memory), l.Memory > 0},
 	} {
 		if !r.set {
 			continue
 		}
-		var now unix.Rlimit
-		if err := unix.Getrlimit(r.resource, &now); err != nil {
-			return os.NewSyscallError("getrlimit "+r.name, err)
+		want, err := possible(r.resource, r.want)
+		if err != nil {
+			return err
 		}
-		want := min(r.want, now.Max)
-		// Setrlimit of this package and not a raw call: Go keeps the number of
-		// open files it found at its start and would restore it on exec.
-		if err := unix.Setrlimit(r.resource, &unix.Rlimit{Cur: want, Max: want}); err != nil {
-			return os.NewSyscallError("setrlimit "+r.name, err)
+		if err := setLimit(r.resource, want); err != nil {
+			return err
 		}
 		h.report.Limits[r.name] = want
 	}
+	if l.Memory > 0 {
+		want, err := possible(unix.RLIMIT_DATA, uint64(l.Memory))
+		if err != nil {
+			return err
+		}
+		h.report.Limits["data"] = want // limitData sets it; a start where that fails is none
+	}
 	return h.affinity()
+}
+
+// limitData bounds what one process may hold. Not the address space:
+// interpreters of other languages reserve more than they use. Heap, private
+// mappings and thread stacks count as data.
+func (h *helper) limitData() error {
+	want, ok := h.report.Limits["data"]
+	if !ok {
+		return nil
+	}
+	return setLimit(unix.RLIMIT_DATA, want)
+}
+
+// possible is the wanted limit, or the one in force if that is tighter.
+func possible(resource int, want uint64) (uint64, error) {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(resource, &now); err != nil {
+		return 0, os.NewSyscallError("getrlimit", err)
+	}
+	return min(want, now.Max), nil
+}
+
+// setLimit sets both limits. It is the function of x/sys and not a raw call: Go
+// keeps the number of open files it found at its start and would restore it on exec.
+func setLimit(resource int, n uint64) error {
+	return os.NewSyscallError("setrlimit", unix.Setrlimit(resource, &unix.Rlimit{Cur: n, Max: n}))
 }
 
 // affinity narrows the process to as many processors as the limit says. Code

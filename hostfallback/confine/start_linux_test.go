@@ -3,6 +3,7 @@ package confine
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"brig/orchestrator/sandbox/sandboxtest"
 )
 
 // instance is a supervisor started by a test, with all ends of its pipes.
@@ -64,6 +67,26 @@ func basePlan(t *testing.T, command ...string) Plan {
 		}
 	}
 	return p
+}
+
+// needWhole skips a test on a machine that does not offer every layer.
+func needWhole(t *testing.T) {
+	t.Helper()
+	p := basePlan(t, "/bin/true")
+	p.CheckOnly = true
+	r := launch(t, p).started().Report
+	if !r.Landlock.Applied || r.Landlock.Used < 6 || !r.Seccomp.Applied || !r.Namespace.Applied {
+		sandboxtest.Skip(t, "Landlock of ABI 6 or newer, seccomp and user namespaces",
+			fmt.Sprintf("landlock abi %d, seccomp %v, namespaces %v", r.Landlock.Used, r.Seccomp.Applied, r.Namespace.Applied))
+	}
+}
+
+// needPython skips a test without the system's interpreter.
+func needPython(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat(python); err != nil {
+		sandboxtest.Skip(t, python, err.Error())
+	}
 }
 
 // launch starts a supervisor for p, on a kernel that answers as the rules say

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +56,7 @@ time.sleep(0.05); print("ready", flush=True); time.sleep(600)`
 // below it, so that nothing can get out of sight.
 func orphanage(t *testing.T) {
 	t.Helper()
+	needPython(t)
 	if err := sys.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -230,4 +233,34 @@ func TestRescue(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	awaitNothing(t, 0)
+}
+
+// TestHostileName: a process chooses its own name, and the name stands in the
+// middle of the line that is parsed.
+func TestHostileName(t *testing.T) {
+	needPython(t)
+	cmd := exec.Command(python, "-I", "-c", `
+import ctypes, time
+ctypes.CDLL(None).prctl(15, b") Z 1 (x) R 7 ", 0, 0, 0); print("ready", flush=True); time.sleep(600)`)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	if _, err := out.Read(make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	if state, parent := statField(pid, 0), statField(pid, 1); state == "Z" || parent != strconv.Itoa(os.Getpid()) {
+		t.Errorf("state %s, parent %s", state, parent)
+	}
+	if found := descendantsByParent(os.Getpid()); !slices.Contains(found, pid) {
+		t.Errorf("the slow way finds %v, not %d", found, pid)
+	}
+	if n := tasksOf([]int{pid}); n != 1 {
+		t.Errorf("%d tasks", n)
+	}
 }
