@@ -135,6 +135,7 @@ func TestCells(t *testing.T) {
 		{source: "with ProcessPoolExecutor(2) as pool: print(list(pool.map(square, range(5))))", out: "[0, 1, 4, 9, 16]\n"},
 		{source: "with ThreadPoolExecutor(2) as pool: print(list(pool.map(square, range(5))))", out: "[0, 1, 4, 9, 16]\n"},
 		{source: "import multiprocessing\nwith multiprocessing.Pool(2) as pool: print(pool.map(square, [3]))", out: "[9]\n"},
+		{source: "multiprocessing.get_start_method()", result: "'fork'"},
 		{source: "q = multiprocessing.Queue(); p = multiprocessing.Process(target=q.put, args=(5,)); p.start(); print(q.get()); p.join()", out: "5\n"},
 		{source: "import subprocess; subprocess.run(['echo', 'sub']).returncode", out: "sub\n", result: "0"},
 		{source: "subprocess.run([sys.executable, '-c', 'print(1+1)'], stdout=-1).stdout", result: `b'2\n'`},
@@ -144,6 +145,7 @@ func TestCells(t *testing.T) {
 		// What cells may do to themselves.
 		{source: "sys.stdout.close(); sys.stderr.close(); sys.stdin.close()"},
 		{source: "print('still')", out: "still\n"},
+		{source: "sys.stdout = type('Odd', (), {'flush': lambda self: 1 / 0, 'write': print})()"},
 		{source: "sys.stdout = None"},
 		{source: "print('again')", out: "again\n"},
 		{source: "sys.setrecursionlimit(70)\nimport string\nstring.no_such", exception: "AttributeError"},

@@ -88,6 +88,7 @@ func TestHostileWorker(t *testing.T) {
 		"unknown":          "say({'t': 'x'})",
 		"outcome":          "say({'t': 'done', 'n': 1, 'outcome': 'fine'})",
 		"other run":        "say({'t': 'done', 'n': 2, 'outcome': 'ok'})",
+		"interrupted":      "say({'t': 'done', 'n': 1, 'outcome': 'interrupted'})",
 		"no exception":     "say({'t': 'done', 'n': 1, 'outcome': 'exception'})",
 		"status":           "say({'t': 'done', 'n': 1, 'outcome': 'exit', 'status': 'x'})",
 		"no parts":         "say(" + sprintf(frame, "[]") + ")",

@@ -24,6 +24,15 @@ def open_standard(name):
                             errors="surrogateescape" if name == "stdout" else "backslashreplace")
 
 
+def flush():
+    """Flushes the streams that are ours; they block no longer than the supervisor does."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # user code has closed or removed it
+            pass
+
+
 class Session:
     def __init__(self, channel, hello):
         self._channel = channel
@@ -43,6 +52,7 @@ class Session:
         else:
             wanted = {"linecache": self.sources.imported_linecache}
         wanted["matplotlib.pyplot"] = self.display.imported_pyplot
+        wanted["multiprocessing.context"] = sources.prefer_fork
         sys.meta_path.insert(0, sources.Finder(wanted))
 
     def reset(self):
@@ -58,6 +68,7 @@ class Session:
         channel = self._channel
         filename = filename or "<cell %d>" % number
         sys.argv = [filename] + argv
+        sys.path_importer_cache.pop(self._hello["workspace"], None)  # brig may have put a module there
         self._repair()
         self.sources.add(filename, source)
         channel.listen()
@@ -74,20 +85,29 @@ class Session:
             channel.disarm()
             end = end or self._outcome(err, filename)
         channel.run = 0
-        self.flush()
+        flush()
         return end
 
     def _guarded(self, source, filename):
         """Runs the cell, catching all it raises, and describes that while it can still be interrupted."""
         try:
             self._execute(source, filename)
-            self.display.figures()
+            self._finish()
             return {"outcome": "ok"}
         except BaseException as err:
             end = self._outcome(err, filename)
-        if not self._channel.foreign:
-            self.display.figures()
+        if end["outcome"] != "interrupted":
+            self._finish()
         return end
+
+    def _finish(self):
+        """Shows the figures, and flushes whatever user code has put in place of the streams."""
+        self.display.figures()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass
 
     def _outcome(self, err, filename):
         return failure.outcome(err, filename, self.sources, self._channel.interrupted)
@@ -168,11 +188,3 @@ class Session:
                 if original.closed:
                     setattr(sys, "__%s__" % name, open_standard(name))
                 setattr(sys, name, getattr(sys, "__%s__" % name))
-
-    @staticmethod
-    def flush():
-        for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-            try:
-                stream.flush()
-            except Exception:  # user code may have put anything there
-                pass

@@ -88,13 +88,13 @@ def _mounts(paths):
         while point not in table and point != "/":
             point = os.path.dirname(point)
         if point in table:
-            found.append({"path": path, "fstype": table[point][0], "options": table[point][1]})
+            found.append({"path": path, "fstype": table[point][0], "options": table[point][1][:4096]})
     return found
 
 
 def _interfaces():
     lines = procs.read("/proc/self/net/dev").splitlines()[2:]
-    return sorted(line.partition(":")[0].strip() for line in lines)
+    return sorted(line.partition(":")[0].strip() for line in lines)[:128]
 
 
 def _rlimits():

@@ -31,6 +31,7 @@ class Run:
         self.source = bytearray()
         self.stream = None
         self.output = None
+        self.asked = False    # somebody has interrupted it
         self.interrupted = self.hard = self.sweep = False
         self.final = None     # the last word of the one program, before it ended
         self.displays = 0
@@ -114,6 +115,7 @@ class Runs:
         run, sup = self.current, self._sup
         if run is None or run.id != name:
             raise Refused("not-running", "that run is not running")
+        run.asked = True
         run.sweep = run.sweep or sweep
         if level == "hard":
             run.hard = True
@@ -184,6 +186,8 @@ class Runs:
         if run is None or run.phase != RUNNING or message.get("n") != run.sequence:
             raise link.Misuse("the end of a run that is not current")
         end = verdict.end(message)
+        if end["outcome"] == "interrupted" and not run.asked:
+            raise link.Misuse("an interrupt that nobody has asked for")
         if run.once:
             run.final = end
             return

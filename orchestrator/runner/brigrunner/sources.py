@@ -95,6 +95,16 @@ class Finder:
         return spec
 
 
+def prefer_fork(context):
+    """Makes processes of multiprocessing start by fork, as they did before Python 3.14.
+
+    The other ways import the main module anew, which a session does not have.
+    """
+    fork = context._concrete_contexts.get("fork")
+    if fork is not None:
+        context._default_context._default_context = fork
+
+
 def future_flags(source):
     """The compiler flags that from __future__ imports in source may have set."""
     if b"__future__" not in source:

@@ -282,16 +282,17 @@ class Supervisor:
             if worker.silent and (self.runs.current is None or self.calls.asking):
                 os.kill(worker.pid, native.SIGKILL)  # deaf and dumb; with a run it may be another program now
             return
-        if self._more or self.congested() or self._stalled():
-            return
+        run = self.runs.current
+        if (self._more or self.congested() or self._stalled()) and not (run and run.hard):
+            return  # its last words first, unless that is more than brig cares to wait for
         for stream, _ in self._following:
             if stream is not None:
                 stream.reset("the interpreter has ended")
         self._following = []
         swept = self.tree.kill_all(self.ended)
         self.ended.clear()
-        if self.runs.current is not None:
-            self.runs.current.swept += swept
+        if run is not None:
+            run.swept += swept
         how = verdict.ending(worker.status)
         told = self.runs.died(worker.status)
         self.calls.died(how)

@@ -14,6 +14,15 @@ AT_ONCE = 256         # entries in one step
 MAX_ATTEMPTS = 16     # to empty one directory that is being filled
 
 
+def _names(directory):
+    """What is in an open directory, which is closed where that cannot be read."""
+    try:
+        return os.listdir(directory)
+    except BaseException:
+        os.close(directory)
+        raise
+
+
 class Listing:
     """A job that lists everything below a path, sorted, and passes the body to done."""
 
@@ -36,7 +45,7 @@ class Listing:
             os.close(directory)
 
     def _push(self, directory, prefix):
-        self._stack.append((directory, prefix, os.listdir(directory)))
+        self._stack.append((directory, prefix, _names(directory)))
 
     def step(self):
         for _ in range(AT_ONCE):
@@ -143,7 +152,7 @@ class Removal:
         except PermissionError:  # user code has closed it to itself, which includes us
             os.chmod(name, 0o700, dir_fd=directory)
             below = os.open(name, DIRECTORY, dir_fd=directory)
-        self._stack.append([below, name, os.listdir(below), 0])
+        self._stack.append([below, name, _names(below), 0])
 
     def _finish(self, name):
         entry = self._stack[-1]

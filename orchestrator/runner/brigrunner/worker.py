@@ -140,5 +140,5 @@ class Worker:
         if self.channel.foreign:
             os._exit(0)
         reply["t"] = "reply"
-        self.session.flush()
+        cell.flush()
         self.channel.send(reply, blobs)
