@@ -150,3 +150,16 @@ func TestSignalsToTheSupervisor(t *testing.T) {
 		r.ok("1")
 	})
 }
+
+// TestMemoryOrder: where memory is short, user code goes before its supervisor.
+func TestMemoryOrder(t *testing.T) {
+	each(t, func(t *testing.T, p interpreter) {
+		got := start(t, p).ok(`
+import os
+def adj(pid): return open('/proc/%s/oom_score_adj' % pid).read().strip()
+print(adj('self'), int(adj(os.getppid())) < 1000, os.popen('cat /proc/self/oom_score_adj').read().strip())`)
+		if got.out != "1000 True 1000\n" {
+			t.Errorf("%s", got.out)
+		}
+	})
+}

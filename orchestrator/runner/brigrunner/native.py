@@ -76,10 +76,19 @@ def harden():
 def soften():
     """Undoes harden in a worker, which holds nothing worth hiding any more.
 
-    A worker also ends with its supervisor, should that ever be killed.
+    A worker also ends with its supervisor, should that ever be killed; and where
+    memory is short, it and what it starts go first.
     """
     for option, value in ((PR_SET_DUMPABLE, 1), (PR_SET_PDEATHSIG, SIGKILL)):
         try:
             prctl(option, value)
         except OSError:
             pass
+    try:
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, b"1000")
+        finally:
+            os.close(fd)
+    except OSError:
+        pass
