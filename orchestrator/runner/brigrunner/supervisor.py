@@ -221,7 +221,7 @@ class Supervisor:
             self.control({"type": "ready", "version": VERSION})  # brig says what that means, and leaves
         elif kind == "hello":
             self.hello = ready.check(message)
-            self.workspace = ready.prepare(self.hello)
+            self.workspace = ready.prepare(self.directory, self.hello)
             self.start_worker()
             self.control(ready.report(self.directory, self.hello, self.dumpable))
         elif kind == "run":
