@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"brig/orchestrator/sandbox/sandboxtest"
 	"brig/orchestrator/wire"
 )
 
@@ -156,7 +157,7 @@ func TestDataStack(t *testing.T) {
 		})
 	}
 	if with == 0 {
-		t.Log("not run: no interpreter here has numpy, pandas and matplotlib")
+		sandboxtest.Skip(t, "an interpreter with numpy, pandas and matplotlib (name one in BRIG_TEST_PYTHONS)", "none that has them")
 	}
 }
 
