@@ -197,7 +197,8 @@ ATTEMPTS = dict(
     kill_all=lambda: os.kill(-1, 0),
     pidfd_signal=lambda: call("pidfd_send_signal", call("pidfd_open", V, 0), 0, 0, 0),
     sigio=sigio,
-    ptrace=lambda: native("ptrace", 16, V, 0, 0),
+    # SEIZE: unlike ATTACH it does not stop the victim, which later probes need alive.
+    ptrace=lambda: native("ptrace", 0x4206, V, 0, 0),
     vm_read=vm_read,
     pidfd_getfd=lambda: call("pidfd_getfd", call("pidfd_open", V, 0), 0, 0),
     kcmp=lambda: call("kcmp", V, V, 2, 0, 0),
