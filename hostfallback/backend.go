@@ -82,6 +82,9 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 	return rows, sandbox.Complete(rows)
 }
 
+// compileTimeout bounds what is done once per interpreter to start quicker later.
+const compileTimeout = 5 * time.Second
+
 // interpreter makes sure that there is a host sandbox here that can do what base
 // asks for, that the runner's files are in place and that an interpreter can run them.
 func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpreter, string, error) {
@@ -100,7 +103,14 @@ func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpret
 		return interpreter{}, "", fmt.Errorf("install the runner: %w", err)
 	}
 	in, err := b.options.interpret(ctx, &b.known, base.Python, filepath.Dir(script))
-	return in, script, err
+	if err != nil {
+		return interpreter{}, "", err
+	}
+	compiling, cancel := context.WithTimeoutCause(ctx, compileTimeout, fmt.Errorf("no byte code within %s", compileTimeout))
+	defer cancel()
+	// Byte code only makes starts quicker: an interpreter that cannot make it runs the source.
+	_ = runner.Precompile(compiling, in.About.Executable, script)
+	return in, script, nil
 }
 
 // Prepare starts a confined runner and checks what the helper reports. In

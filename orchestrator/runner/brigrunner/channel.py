@@ -82,6 +82,8 @@ class Channel:
 
     def _forked(self):
         """In a child of user code: nothing of this is its business."""
+        if self.foreign:
+            return  # a child of such a child: the numbers may mean files of its own by now
         self.foreign = True
         for fd in (self._commands, self._reports, self._doorbell):
             os.close(fd)
