@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"brig/orchestrator/sandbox"
@@ -31,7 +32,8 @@ type bound struct {
 
 // launch resolves, prepares and binds. A backend that answered its probe and then
 // cannot make an instance (it is gone a moment later, its image cannot be made) is
-// passed over, and what it said about that is the reason; on error nothing is left running.
+// passed over, unless that is a mistake in the settings, and what it said about it
+// is the reason; on error nothing is left running.
 func (o *Orchestrator) launch(ctx context.Context, l launch) (bound, error) {
 	failed := map[sandbox.Kind]error{}
 	for {
@@ -59,6 +61,9 @@ func (o *Orchestrator) bind(ctx context.Context, r Resolution, l launch) (b boun
 	base := o.base(r.Resolved, l.base)
 	instance, err := o.prepare(ctx, r.Resolved, base, l)
 	if err != nil {
+		if r.Degraded {
+			return bound{}, fmt.Errorf("start the %s sandbox, used because %s: %w", r.Resolved, strings.Join(degradedBy(r), ", and "), err)
+		}
 		return bound{}, fmt.Errorf("start the %s sandbox: %w", r.Resolved, err)
 	}
 	defer func() {

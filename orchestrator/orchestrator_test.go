@@ -225,6 +225,92 @@ func TestBackendThatGoesAwayWhileOpening(t *testing.T) {
 	})
 }
 
+// unready is a backend whose forecast or whose start fails.
+type unready struct {
+	*Memory
+	forecast, start error
+}
+
+func (u unready) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbox.Layer, error) {
+	if u.forecast != nil {
+		return nil, u.forecast
+	}
+	return u.Memory.Capabilities(ctx, base)
+}
+
+func (u unready) Prepare(ctx context.Context, base sandbox.Base, workspace string) (sandbox.Prepared, error) {
+	if u.start != nil {
+		return nil, u.start
+	}
+	return u.Memory.Prepare(ctx, base, workspace)
+}
+
+// What a page says before a run and what the run then does is the same, and a
+// mistake in the settings never moves code to another backend.
+func TestPagesAndRunsAgree(t *testing.T) {
+	docker, host := func() *Memory { return NewMemory(pretended(sandbox.Docker)) }, func() *Memory { return NewMemory(pretended(sandbox.Host)) }
+	mistake := misset().Err
+	loopback := &sandbox.Unavailable{Backend: sandbox.Host, Code: "host-network-loopback", Reason: "host.network is loopback", Remedy: "brig config show host.network"}
+	noImage := &sandbox.Unavailable{Backend: sandbox.Docker, Code: "image-not-built", Reason: "the runner image could not be built", Remedy: "brig image build"}
+	gone := NewMemory(pretended(sandbox.Docker))
+	gone.SetUnavailable(engineGone())
+	for _, c := range []struct {
+		name         string
+		docker, host sandbox.Backend
+		forecast     string // code of the refusal that Resolve makes; empty: none
+		kind         sandbox.Kind
+		opens        string // the same of Open
+		met          int
+	}{
+		{"control", docker(), host(), "", sandbox.Docker, "", 0},
+		{"a mistake that the forecast finds", unready{docker(), mistake, nil}, host(), "runtime-missing", "", "runtime-missing", 1},
+		{"a mistake that the start finds", unready{docker(), nil, mistake}, host(), "", sandbox.Docker, "runtime-missing", 1},
+		{"an image that the start cannot make", unready{docker(), nil, noImage}, host(), "", sandbox.Docker, "", 0},
+		{"an image that the forecast misses", unready{docker(), noImage, nil}, host(), "", sandbox.Host, "", 0},
+		{"a host that cannot do what the settings ask for", gone, unready{host(), loopback, nil}, "host-network-loopback", "", "host-network-loopback", 2},
+		{"a host that could not be asked", gone, unready{host(), errNoSpace, nil}, CodeCouldNotTell, "", CodeCouldNotTell, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rig := newRig(t, func(o *Options) { o.Backends = []sandbox.Backend{c.docker, c.host} })
+			code := func(e *RefusedError) string {
+				if e == nil {
+					return ""
+				}
+				return e.Code
+			}
+			r, err := rig.Resolve(t.Context(), "")
+			if err != nil || code(r.Err) != c.forecast || r.Resolved != c.kind {
+				t.Fatalf("resolve: %+v, %v", r, err)
+			}
+			s, err := rig.Open(t.Context(), SessionOptions{})
+			var refused *RefusedError
+			if errors.As(err, &refused); code(refused) != c.opens || (err == nil) != (c.opens == "") {
+				t.Fatalf("open: %v", err)
+			}
+			if err != nil {
+				if len(refused.Met) != c.met || refused.Remedy != refused.Met[c.met-1].Remedy || !strings.Contains(refused.Reason, refused.Met[0].Reason) {
+					t.Errorf("refused: %+v", refused)
+				}
+				return
+			}
+			shut(t, s)
+		})
+	}
+}
+
+// A start that fails for no reason of the backend's own still says how it came there.
+func TestStepDownIsInTheError(t *testing.T) {
+	gone := NewMemory(pretended(sandbox.Docker))
+	gone.SetUnavailable(engineGone())
+	rig := newRig(t, func(o *Options) {
+		o.Backends = []sandbox.Backend{gone, unready{NewMemory(pretended(sandbox.Host)), nil, errNoSpace}}
+	})
+	_, err := rig.Open(t.Context(), SessionOptions{})
+	if !errors.Is(err, errNoSpace) || !strings.HasPrefix(err.Error(), "start the host sandbox, used because docker engine not reachable at ") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // overstating forecasts more than its instances enforce.
 type overstating struct{ *Memory }
 

@@ -86,13 +86,8 @@ func ask(ctx context.Context, b sandbox.Backend, base sandbox.Base) probe {
 	if p.Facts, p.Err = b.Probe(ctx); p.Err != nil {
 		return p
 	}
-	layers, err := b.Capabilities(ctx, base)
-	if err != nil {
-		// Usable without a forecast: the resolution knows what to make of it.
-		p.Promised = nil
-		return p
-	}
-	p.Layers = layers
+	// What has no forecast is not usable either: nothing may run on a guess.
+	p.Layers, p.Err = b.Capabilities(ctx, base)
 	return p
 }
 
@@ -113,6 +108,9 @@ func (o *Orchestrator) resolve(ctx context.Context, want sandbox.Kind, base *san
 	for i, kind := range rungs {
 		if err, known := failed[kind]; known {
 			in.Probes[kind] = probe{Err: err}
+			if mistaken(in.Probes[kind]) {
+				break
+			}
 			continue
 		}
 		l, err := o.look(kind, o.base(kind, base))
@@ -130,7 +128,7 @@ func (o *Orchestrator) resolve(ctx context.Context, want sandbox.Kind, base *san
 			return Resolution{}, fmt.Errorf("resolve the backend: %w", err)
 		}
 		in.Probes[kind] = l.probe
-		if try(in, kind) == nil {
+		if try(in, kind) == nil || mistaken(l.probe) {
 			break
 		}
 	}

@@ -17,6 +17,9 @@ type Resolution struct {
 	Refusals []Refusal `json:"refusals,omitempty"`
 	// Gaps are the promised layers that are not enforced.
 	Gaps []sandbox.Layer `json:"gaps,omitempty"`
+	// Opened are layers that are not enforced because host.network opened them:
+	// a forecast until an instance is bound, evidence from then on.
+	Opened []sandbox.Layer `json:"opened,omitempty"`
 	// Err is set when nothing may run.
 	Err *RefusedError `json:"refused,omitempty"`
 }

@@ -45,7 +45,7 @@ type inputs struct {
 type probe struct {
 	Facts    sandbox.Facts
 	Err      error             // *sandbox.Unavailable, or anything else: could not tell
-	Layers   []sandbox.Layer   // forecast; empty: could not tell
+	Layers   []sandbox.Layer   // forecast; without one nothing is known, whatever Err says
 	Promised []sandbox.LayerID // of those layers
 }
 
@@ -53,22 +53,27 @@ type probe struct {
 // row is a test.
 func resolve(in inputs) Resolution {
 	r := Resolution{Configured: in.Configured, Requested: in.Requested}
-	for i, kind := range ladder(in) {
+	rungs := ladder(in)
+	mistake := false
+	for i, kind := range rungs {
 		refusal := try(in, kind)
 		if refusal != nil {
 			r.Refusals = append(r.Refusals, *refusal)
+			if mistake = mistaken(in.Probes[kind]); mistake {
+				break
+			}
 			continue
 		}
 		r.Resolved, r.Degraded = kind, i > 0
 		if kind == sandbox.Host {
 			r.Mode = effective(in.Mode)
 		}
-		r.Gaps = gaps(in.Probes[kind])
+		r.Gaps, r.Opened = gaps(in.Probes[kind]), opened(kind, in.Probes[kind].forecast())
 		r.Weakened = len(r.Gaps) > 0 || r.Mode == sandbox.ModeOff
 		return r
 	}
 	var also []string
-	if in.Requested == "" && in.Configured == sandbox.Docker && !in.SwitchedOff && len(r.Refusals) == 1 {
+	if in.Requested == "" && in.Configured == sandbox.Docker && !in.SwitchedOff && len(rungs) == 1 && !mistake {
 		also = append(also, "execution.fallback is none")
 	}
 	r.Err = refused(r.Refusals, also...)
@@ -76,8 +81,8 @@ func resolve(in inputs) Resolution {
 }
 
 // ladder lists the backends to try; where all code is switched off, no further
-// one can help. Only docker steps down, only to the
-// configured fallback, and never when a caller asked for docker by name.
+// one can help. Only docker steps down, only to the configured fallback, never
+// when a caller asked for docker by name, and never for a mistake in its settings.
 func ladder(in inputs) []sandbox.Kind {
 	if in.Requested != "" {
 		return []sandbox.Kind{in.Requested}
@@ -113,10 +118,13 @@ func try(in inputs, kind sandbox.Kind) *Refusal {
 	if p.Err != nil {
 		return unavailable(kind, p.Err)
 	}
+	if len(p.Layers) == 0 {
+		return unavailable(kind, errNoForecast)
+	}
 	if kind == sandbox.Host {
 		return tryHost(in, p)
 	}
-	if len(p.Layers) > 0 && uncontained(p.Layers) && !developmentOnly(kind) {
+	if uncontained(p.Layers) && !developmentOnly(kind) {
 		return unacknowledged(kind, in.Acknowledged)
 	}
 	return nil
@@ -132,12 +140,6 @@ func tryHost(in inputs, p probe) *Refusal {
 		}
 		return nil
 	case sandbox.ModeRequire:
-		if len(p.Layers) == 0 {
-			return &Refusal{
-				sandbox.Host, CodeIncomplete,
-				"host.sandbox is require, but what the host can enforce could not be found out", "brig doctor",
-			}
-		}
 		if missing := gaps(p); len(missing) > 0 {
 			return incomplete(missing)
 		}
@@ -209,9 +211,37 @@ func refused(met []Refusal, also ...string) *RefusedError {
 	return &RefusedError{Refusal: last, Met: slices.Clone(met)}
 }
 
+// errNoForecast is about a backend that says neither what it enforces nor why not.
+var errNoForecast = errors.New("it does not say what it would enforce")
+
+// mistaken says that the settings ask that backend for something that is not there.
+func mistaken(p probe) bool {
+	var known *sandbox.Unavailable
+	return errors.As(p.Err, &known) && known.Settings
+}
+
+// forecast is the posture that an instance would have.
+func (p probe) forecast() sandbox.Posture {
+	return sandbox.Posture{Layers: p.Layers, Promised: p.Promised}
+}
+
 // gaps are the promised layers of a forecast that would not be enforced.
-func gaps(p probe) []sandbox.Layer {
-	return sandbox.Posture{Layers: p.Layers, Promised: p.Promised}.Weakened()
+func gaps(p probe) []sandbox.Layer { return p.forecast().Weakened() }
+
+// opened are the layers that only the settings keep from being enforced: nothing
+// is weakened, because they are not promised then, and it has to be said all the
+// same. host.network is the one setting that opens any.
+func opened(kind sandbox.Kind, p sandbox.Posture) []sandbox.Layer {
+	if kind != sandbox.Host || slices.Contains(p.Promised, sandbox.NetOutbound) {
+		return nil
+	}
+	var out []sandbox.Layer
+	for _, id := range []sandbox.LayerID{sandbox.NetOutbound, sandbox.NetLoopback} {
+		if l := p.Layer(id); l.State != sandbox.Enforced && !slices.Contains(p.Promised, id) {
+			out = append(out, l)
+		}
+	}
+	return out
 }
 
 // sentences words gaps as the posture does.

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -20,6 +21,17 @@ func layers(states map[sandbox.LayerID]sandbox.LayerState) []sandbox.Layer {
 		out = append(out, l)
 	}
 	return out
+}
+
+var errNoSpace = errors.New("no space left on device")
+
+// misset is an engine that lacks the runtime that the settings name.
+func misset() probe {
+	return probe{Err: &sandbox.Unavailable{
+		Backend: sandbox.Docker, Code: "runtime-missing", Settings: true,
+		Reason: `docker engine at unix:///var/run/docker.sock has no runtime "runsc", it has runc`,
+		Remedy: "brig config show docker.runtime",
+	}}
 }
 
 var errSilent = errors.New("no answer in time")
@@ -48,6 +60,14 @@ func TestResolve(t *testing.T) {
 	noPython := probe{Err: &sandbox.Unavailable{
 		Backend: sandbox.Host, Code: "python-missing", Reason: "no python3 was found on PATH", Remedy: "sudo apt install python3",
 	}}
+	noLoopback := probe{Err: &sandbox.Unavailable{
+		Backend: sandbox.Host, Code: "host-network-loopback", Reason: "host.network is loopback, and there is none to offer", Remedy: "brig config show host.network", Settings: true,
+	}}
+	noImage := probe{Err: &sandbox.Unavailable{
+		Backend: sandbox.Docker, Code: "image-base-missing", Reason: "the base image is not on the engine", Remedy: "docker pull debian:trixie-slim",
+	}}
+	noSpace := probe{Promised: promised, Err: fmt.Errorf("make the instance's directory: %w", errNoSpace)}
+	mistake := misset()
 	docker, host, wasm := sandbox.Docker, sandbox.Host, sandbox.WASM
 	type probes = map[sandbox.Kind]probe
 	down, up := absent(docker), whole
@@ -116,7 +136,8 @@ func TestResolve(t *testing.T) {
 		{"could not tell, no fallback", inputs{Configured: docker, Probes: probes{docker: {Err: errSilent}}}, refuse, "", nil, CodeCouldNotTell},
 		{"docker is not in this build", inputs{Configured: docker, Fallback: host, Probes: probes{host: whole}}, host, degr, nil, ""},
 		{"docker with a gap is weakened", inputs{Configured: docker, Fallback: host, Probes: probes{docker: partly}}, docker, weak, []sandbox.LayerID{sandbox.FSRead}, ""},
-		{"docker without a forecast is left to the posture", inputs{Configured: docker, Fallback: host, Probes: probes{docker: {}}}, docker, full, nil, ""},
+		{"no forecast counts as could not tell", inputs{Configured: docker, Fallback: host, Probes: probes{docker: {}, host: whole}}, host, degr, nil, ""},
+		{"no forecast, requested", inputs{Configured: docker, Requested: docker, Fallback: host, Probes: probes{docker: {}, host: whole}}, refuse, "", nil, CodeCouldNotTell},
 		{"neither is there", inputs{Configured: docker, Fallback: host, Probes: probes{docker: down, host: noPython}}, refuse, "", nil, "python-missing"},
 		{"off still needs an interpreter", inputs{Configured: host, Mode: sandbox.ModeOff, Probes: probes{host: noPython}}, refuse, "", nil, "python-missing"},
 		{"host without python has no step-down", inputs{Configured: host, Fallback: host, Probes: probes{host: noPython, docker: up}}, refuse, "", nil, "python-missing"},
@@ -125,8 +146,21 @@ func TestResolve(t *testing.T) {
 		{"host with files only", inputs{Configured: host, Probes: probes{host: filesOnly}}, host, weak, []sandbox.LayerID{sandbox.SyscallFilter}, ""},
 		{"host with system calls only", inputs{Configured: host, Probes: probes{host: callsOnly}}, host, weak, []sandbox.LayerID{sandbox.FSWrite, sandbox.FSRead}, ""},
 		{"a layer nobody promised weakens nothing", inputs{Configured: host, Mode: sandbox.ModeRequire, Probes: probes{host: unpromised}}, host, full, nil, ""},
-		{"host without a forecast contains nothing", inputs{Configured: host, Probes: probes{host: unknown}}, refuse, "", nil, CodeUnacknowledged},
-		{"host without a forecast, require", inputs{Configured: host, Mode: sandbox.ModeRequire, Probes: probes{host: {}}}, refuse, "", nil, CodeIncomplete},
+		{"host without a forecast", inputs{Configured: host, Probes: probes{host: unknown}}, refuse, "", nil, CodeCouldNotTell},
+		{"host without a forecast, require", inputs{Configured: host, Mode: sandbox.ModeRequire, Probes: probes{host: {}}}, refuse, "", nil, CodeCouldNotTell},
+		{"a full disk is not a host that contains nothing", inputs{Configured: host, Mode: sandbox.ModeBestEffort, Probes: probes{host: noSpace}}, refuse, "", nil, CodeCouldNotTell},
+		{"a full disk, acknowledged before", inputs{Configured: host, Mode: sandbox.ModeBestEffort, Acknowledged: true, Probes: probes{host: noSpace}}, refuse, "", nil, CodeCouldNotTell},
+		{"a full disk, require", inputs{Configured: host, Mode: sandbox.ModeRequire, Probes: probes{host: noSpace}}, refuse, "", nil, CodeCouldNotTell},
+		{"a full disk, off", inputs{Configured: host, Mode: sandbox.ModeOff, Probes: probes{host: noSpace}}, refuse, "", nil, CodeCouldNotTell},
+		{"step down onto a full disk", inputs{Configured: docker, Fallback: host, Probes: probes{docker: down, host: noSpace}}, refuse, "", nil, CodeCouldNotTell},
+
+		// A mistake in the settings of the wanted backend never moves code to another one.
+		{"settings ask for what is not there", inputs{Configured: docker, Fallback: host, Probes: probes{docker: mistake, host: whole}}, refuse, "", nil, "runtime-missing"},
+		{"settings ask for what is not there, no fallback", inputs{Configured: docker, Probes: probes{docker: mistake}}, refuse, "", nil, "runtime-missing"},
+		{"settings ask for what is not there, requested", inputs{Configured: host, Requested: docker, Probes: probes{docker: mistake, host: whole}}, refuse, "", nil, "runtime-missing"},
+		{"a wrapped mistake is one", inputs{Configured: docker, Fallback: host, Probes: probes{docker: {Err: fmt.Errorf("prepare: %w", mistake.Err)}, host: whole}}, refuse, "", nil, "runtime-missing"},
+		{"an image that cannot be made is none", inputs{Configured: docker, Fallback: host, Probes: probes{docker: noImage, host: whole}}, host, degr, nil, ""},
+		{"step down onto a mistake", inputs{Configured: docker, Fallback: host, Probes: probes{docker: down, host: noLoopback}}, refuse, "", nil, "host-network-loopback"},
 		{"an unknown mode is the strictest", inputs{Configured: host, Mode: "requires", Probes: probes{host: partly}}, refuse, "", nil, CodeIncomplete},
 		{"verdict allowed", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: map[sandbox.LayerID]Verdict{sandbox.FSRead: Allowed}, Probes: probes{host: whole}}, refuse, "", nil, CodeUnverified},
 		{"verdict inconclusive", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: map[sandbox.LayerID]Verdict{sandbox.FSRead: Inconclusive}, Probes: probes{host: whole}}, refuse, "", nil, CodeUnverified},
@@ -203,8 +237,21 @@ func TestRefusalNamesEveryStep(t *testing.T) {
 	if r.Err == nil || r.Err.Error() != want {
 		t.Errorf("got  %v\nwant %s", r.Err, want)
 	}
-	if len(r.Err.Met) != 2 {
-		t.Errorf("met %v, want both steps", r.Err.Met)
+	if len(r.Err.Met) != 2 || r.Err.Met[0].Code != "engine-absent" || r.Err.Met[1].Code != CodeIncomplete || r.Err.Code != CodeIncomplete {
+		t.Errorf("met %v, want both steps, and the last one's code", r.Err.Met)
+	}
+
+	// What would not help is not said: with another fallback the mistake would still be one.
+	r = resolve(inputs{Configured: sandbox.Docker, Probes: map[sandbox.Kind]probe{sandbox.Docker: misset()}})
+	want = `docker engine at unix:///var/run/docker.sock has no runtime "runsc", it has runc; try: brig config show docker.runtime`
+	if r.Err == nil || r.Err.Error() != want {
+		t.Errorf("got  %v\nwant %s", r.Err, want)
+	}
+
+	r = resolve(inputs{Configured: sandbox.Host, Probes: map[sandbox.Kind]probe{sandbox.Host: {Err: errNoSpace}}})
+	want = "whether host can be used could not be found out: no space left on device; try: brig doctor"
+	if r.Err == nil || r.Err.Error() != want {
+		t.Errorf("got  %v\nwant %s", r.Err, want)
 	}
 
 	r = resolve(inputs{Configured: sandbox.Docker, Probes: map[sandbox.Kind]probe{sandbox.Docker: absent(sandbox.Docker)}})

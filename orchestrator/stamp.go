@@ -13,6 +13,7 @@ type Stamp struct {
 	Degraded      bool         `json:"degraded"`
 	Reasons       []string     `json:"reasons,omitempty"`  // why degraded: "docker engine not reachable at …"
 	Weakened      []string     `json:"weakened,omitempty"` // one sentence per promised layer that is not enforced
+	Opened        []string     `json:"opened,omitempty"`   // layers that are not enforced because host.network opened them
 	Uncontained   bool         `json:"uncontained"`        // the code ran with nothing between it and the user's files
 	PostureDigest string       `json:"posture"`
 	Identity      string       `json:"identity"` // image digest, or interpreter path and version
@@ -26,7 +27,7 @@ const guardNone = "none"
 func stamp(r Resolution, p sandbox.Posture, session string) Stamp {
 	s := Stamp{
 		Backend: p.Backend, Configured: r.Configured, Degraded: r.Degraded,
-		Weakened: p.Warnings(), Uncontained: exposed(r, p),
+		Weakened: p.Warnings(), Opened: names(r.Opened), Uncontained: exposed(r, p),
 		PostureDigest: p.Digest(), Identity: p.Identity, Guard: guardNone, Session: session,
 	}
 	if r.Degraded {
@@ -46,8 +47,12 @@ func (s Stamp) Line() string {
 		parts = append(parts, "containment unknown")
 	case s.Uncontained:
 		parts = append(parts, "not contained")
+	case len(s.Weakened) > 0 && len(s.Opened) > 0:
+		parts = append(parts, "weakened, and "+openedBy+" opens "+strings.Join(s.Opened, ", "))
 	case len(s.Weakened) > 0:
 		parts = append(parts, "weakened")
+	case len(s.Opened) > 0:
+		parts = append(parts, "contained except "+strings.Join(s.Opened, ", ")+" (opened by "+openedBy+")")
 	default:
 		parts = append(parts, "contained")
 	}

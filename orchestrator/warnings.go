@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -25,6 +26,10 @@ func Warnings(r Resolution, p sandbox.Posture) []string {
 	case bound && exposed(r, p):
 		out = append(out, "not contained: neither files nor system calls are restricted, so code runs with all your rights")
 	}
+	if len(r.Opened) > 0 {
+		out = append(out, fmt.Sprintf("open: nothing restricts %s, because %s is %s; to close it, set %s to %s",
+			strings.Join(names(r.Opened), " and "), openedBy, sandbox.NetworkAllow, openedBy, sandbox.NetworkDeny))
+	}
 	if r.Degraded {
 		out = append(out, "degraded: "+strings.Join(degradedBy(r), ", and "))
 	}
@@ -34,6 +39,17 @@ func Warnings(r Resolution, p sandbox.Posture) []string {
 	}
 	for _, sentence := range weak {
 		out = append(out, "weakened: "+sentence)
+	}
+	return out
+}
+
+// openedBy is the setting that opens layers.
+const openedBy = "host.network"
+
+func names(layers []sandbox.Layer) []string {
+	var out []string
+	for _, l := range layers {
+		out = append(out, string(l.ID))
 	}
 	return out
 }
@@ -66,7 +82,7 @@ func ToolsBacked(p sandbox.Posture, r Resolution) bool {
 // judge replaces the forecast by what an instance was seen to enforce, and
 // refuses what the resolution would have refused had it known.
 func judge(r Resolution, p sandbox.Posture, acknowledged bool) Resolution {
-	r.Gaps = p.Weakened()
+	r.Gaps, r.Opened = p.Weakened(), opened(r.Resolved, p)
 	r.Weakened = len(r.Gaps) > 0 || r.Mode == sandbox.ModeOff
 	var refusal *Refusal
 	switch {
@@ -79,7 +95,7 @@ func judge(r Resolution, p sandbox.Posture, acknowledged bool) Resolution {
 	if refusal != nil {
 		r.Refusals = append(slices.Clone(r.Refusals), *refusal)
 		r.Err = refused(r.Refusals)
-		r.Resolved, r.Degraded = "", false
+		r.Resolved, r.Degraded, r.Opened = "", false, nil
 	}
 	return r
 }

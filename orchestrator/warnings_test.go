@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +27,8 @@ func TestWarningsGolden(t *testing.T) {
 	nothing := map[sandbox.LayerID]sandbox.LayerState{
 		sandbox.FSRead: sandbox.Off, sandbox.FSWrite: sandbox.Off, sandbox.SyscallFilter: sandbox.Unsupported,
 	}
+	outbound, loopback := sandbox.Layer{ID: sandbox.NetOutbound}, sandbox.Layer{ID: sandbox.NetLoopback}
+	both := []sandbox.Layer{outbound, loopback}
 	refusedOne := resolve(inputs{Configured: sandbox.Docker, Probes: map[sandbox.Kind]probe{sandbox.Docker: absent(sandbox.Docker)}})
 	cases := []struct {
 		name string
@@ -36,6 +39,10 @@ func TestWarningsGolden(t *testing.T) {
 		{"degraded", Resolution{Resolved: sandbox.Host, Degraded: true, Refusals: stepped}, posture(sandbox.Host, nil)},
 		{"degraded and weakened", Resolution{Resolved: sandbox.Host, Degraded: true, Refusals: stepped}, posture(sandbox.Host, partly)},
 		{"weakened by forecast", Resolution{Resolved: sandbox.Host, Gaps: posture(sandbox.Host, partly).Weakened()}, sandbox.Posture{}},
+		{"open", Resolution{Resolved: sandbox.Host, Opened: both}, posture(sandbox.Host, nil)},
+		{"open by forecast", Resolution{Resolved: sandbox.Host, Opened: both[:1]}, sandbox.Posture{}},
+		{"open, degraded and weakened", Resolution{Resolved: sandbox.Host, Degraded: true, Refusals: stepped, Opened: both}, posture(sandbox.Host, partly)},
+		{"open and off", Resolution{Resolved: sandbox.Host, Mode: sandbox.ModeOff, Opened: both}, posture(sandbox.Host, nothing)},
 		{"nothing contains", Resolution{Resolved: sandbox.Host}, posture(sandbox.Host, nothing)},
 		{"off", Resolution{Resolved: sandbox.Host, Mode: sandbox.ModeOff, Degraded: true, Refusals: stepped}, posture(sandbox.Host, nothing)},
 		{"off by forecast", Resolution{Resolved: sandbox.Host, Mode: sandbox.ModeOff}, sandbox.Posture{}},
@@ -54,6 +61,7 @@ func TestWarningsGolden(t *testing.T) {
 
 func TestStampLineGolden(t *testing.T) {
 	stepped := []Refusal{{Kind: sandbox.Docker, Reason: "docker engine not reachable at unix:///var/run/docker.sock: nothing listens there"}}
+	both := []sandbox.Layer{{ID: sandbox.NetOutbound}, {ID: sandbox.NetLoopback}}
 	image := posture(sandbox.Docker, nil)
 	image.Identity = "sha256:3b7c4e0a1f5d9b2c8e6a7f0d1c2b3a49586776655443322110ffeeddccbbaa99 python 3.13.5"
 	tagged := posture(sandbox.Docker, nil)
@@ -64,6 +72,9 @@ func TestStampLineGolden(t *testing.T) {
 		stamp(Resolution{Configured: sandbox.Docker, Resolved: sandbox.Host, Degraded: true, Refusals: stepped}, posture(sandbox.Host, nil), "s").Line(),
 		stamp(Resolution{Configured: sandbox.Host, Resolved: sandbox.Host}, posture(sandbox.Host, map[sandbox.LayerID]sandbox.LayerState{sandbox.FSRead: sandbox.Off}), "s").Line(),
 		stamp(Resolution{Configured: sandbox.Host, Resolved: sandbox.Host, Mode: sandbox.ModeOff}, posture(sandbox.Host, nil), "s").Line(),
+		stamp(Resolution{Configured: sandbox.Host, Resolved: sandbox.Host, Opened: both}, posture(sandbox.Host, nil), "s").Line(),
+		stamp(Resolution{Configured: sandbox.Host, Resolved: sandbox.Host, Opened: both}, posture(sandbox.Host, map[sandbox.LayerID]sandbox.LayerState{sandbox.FSRead: sandbox.Off}), "s").Line(),
+		stamp(Resolution{Configured: sandbox.Host, Resolved: sandbox.Host, Mode: sandbox.ModeOff, Opened: both}, posture(sandbox.Host, nil), "s").Line(),
 		Stamp{Backend: sandbox.Host}.Line(),
 	}
 	golden(t, "stamp.golden", strings.Join(lines, "\n")+"\n")
@@ -128,6 +139,50 @@ func TestJudge(t *testing.T) {
 			}
 			if r.Err == nil || r.Err.Code != row.code || r.Resolved != "" {
 				t.Errorf("got %+v, want refusal %s", r, row.code)
+			}
+		})
+	}
+}
+
+// What the settings opened is no weakening, and is never silent.
+func TestOpened(t *testing.T) {
+	wide := map[sandbox.LayerID]sandbox.LayerState{sandbox.NetOutbound: sandbox.Off, sandbox.NetLoopback: sandbox.Off}
+	shut := CorePromise()
+	open := slices.DeleteFunc(CorePromise(), func(id sandbox.LayerID) bool { return id == sandbox.NetOutbound })
+	both := []string{"net-outbound", "net-loopback"}
+	for _, c := range []struct {
+		name     string
+		kind     sandbox.Kind
+		promised []sandbox.LayerID
+		states   map[sandbox.LayerID]sandbox.LayerState
+		opened   []string
+		weakened bool
+	}{
+		{"control: nothing is open", sandbox.Host, shut, nil, nil, false},
+		{"host.network is allow", sandbox.Host, open, wide, both, false},
+		{"allowed, and enforced all the same", sandbox.Host, open, nil, nil, false},
+		{"a gap is not something that was opened", sandbox.Host, shut, wide, nil, true},
+		{"no setting opens a container", sandbox.Docker, nil, wide, nil, false},
+		{"a development backend promises nothing", sandbox.InProcess, nil, wide, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := sandbox.Posture{Backend: c.kind, Layers: layers(c.states), Promised: c.promised}
+			forecast := resolve(inputs{
+				Configured: c.kind, Development: true, Probes: map[sandbox.Kind]probe{c.kind: {Layers: p.Layers, Promised: p.Promised}},
+			})
+			bound := judge(forecast, p, false)
+			for what, r := range map[string]Resolution{"forecast": forecast, "posture": bound} {
+				if !slices.Equal(names(r.Opened), c.opened) || r.Weakened != c.weakened || r.Err != nil {
+					t.Errorf("%s: %+v", what, r)
+				}
+			}
+			st := stamp(bound, p, "s")
+			if !slices.Equal(st.Opened, c.opened) || strings.Contains(st.Line(), "host.network") != (c.opened != nil) {
+				t.Errorf("stamp %+v: %s", st, st.Line())
+			}
+			loud := slices.ContainsFunc(Warnings(bound, p), func(s string) bool { return strings.HasPrefix(s, "open: ") })
+			if loud != (c.opened != nil) || c.opened != nil && ToolsBacked(p, bound) {
+				t.Errorf("warnings %q, tools %v", Warnings(bound, p), ToolsBacked(p, bound))
 			}
 		})
 	}

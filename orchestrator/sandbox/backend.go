@@ -19,7 +19,8 @@ type Backend interface {
 	Probe(ctx context.Context) (Facts, error)
 	// Capabilities tells for every layer what an instance prepared now would
 	// enforce, in the order of Layers. It is a forecast for pages and for the
-	// resolution; only Posture is evidence.
+	// resolution; only Posture is evidence. Its errors mean what Probe's mean: what
+	// base asks for and is not there is an *Unavailable with Settings.
 	Capabilities(ctx context.Context, base Base) ([]Layer, error)
 	// Prepare starts a contained runner. workspace is an existing directory that
 	// the session will own; a pooled instance is given a fresh one, which a new

@@ -22,7 +22,11 @@ type Unavailable struct {
 	Code    string // "engine-absent", "engine-stale-socket", "python-missing"…
 	Reason  string // "docker engine not reachable at unix:///var/run/docker.sock: nothing listens there"
 	Remedy  string // the next command to type
-	Err     error
+	// Settings says that the settings ask for something that is not there. That is
+	// a mistake to mend and never a reason to step down to another backend: what
+	// was asked for may be the stronger one.
+	Settings bool
+	Err      error
 }
 
 func (e *Unavailable) Error() string { return e.Reason }
