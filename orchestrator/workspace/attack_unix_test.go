@@ -351,11 +351,25 @@ func TestModes(t *testing.T) {
 			}
 		}
 	}
-	s.write(t, "tool", "#!/bin/sh")
-	must(t, os.Chmod(s.path("tool"), 0o6777|fs.ModeSetuid|fs.ModeSetgid))
-	dest := filepath.Join(s.outside, "tool")
-	must(t, s.CopyOut("tool", dest))
-	if info, err := os.Lstat(dest); err != nil || info.Mode() != 0o644 {
-		t.Errorf("the copy's mode is %v, %v", info.Mode(), err)
+}
+
+// What comes out is as open as the umask of whoever takes it out says, however
+// open it is inside, and never a program.
+func TestCopyOutMode(t *testing.T) {
+	s := newStage(t, workspace.Limits{})
+	dest := filepath.Join(s.outside, "copy")
+	for _, inside := range []fs.FileMode{0o600, 0o644, 0o777 | fs.ModeSetuid | fs.ModeSetgid} {
+		s.write(t, "tool", "#!/bin/sh")
+		must(t, os.Chmod(s.path("tool"), inside))
+		for umask, want := range map[int]fs.FileMode{0o022: 0o644, 0o077: 0o600, 0o002: 0o664, 0: 0o666} {
+			old := syscall.Umask(umask)
+			err := errors.Join(s.CopyOut("tool", dest), os.Remove(dest), s.CopyOutNew("tool", dest))
+			syscall.Umask(old)
+			must(t, err)
+			if info, err := os.Lstat(dest); err != nil || info.Mode() != want {
+				t.Errorf("%v inside, umask %o: the copy's mode is %v, %v; want %v", inside, umask, info.Mode(), err, want)
+			}
+			must(t, os.Remove(dest))
+		}
 	}
 }

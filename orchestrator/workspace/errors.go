@@ -34,17 +34,23 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	why := e.Why
-	if why == "" && e.Kind != nil {
-		why = e.Kind.Error()
-	}
-	if why == "" && e.Err != nil {
-		why = e.Err.Error()
-	}
 	if e.Name == "" {
-		return fmt.Sprintf("%s the workspace: %s", e.Op, why)
+		return fmt.Sprintf("%s the workspace: %s", e.Op, e.text())
 	}
-	return fmt.Sprintf("%s %q: %s", e.Op, e.Name, why)
+	return fmt.Sprintf("%s %q: %s", e.Op, e.Name, e.text())
+}
+
+// text is the end of the sentence.
+func (e *Error) text() string {
+	switch {
+	case e.Why != "":
+		return e.Why
+	case e.Kind != nil:
+		return e.Kind.Error()
+	case e.Err != nil:
+		return e.Err.Error()
+	}
+	return "failed"
 }
 
 // Unwrap gives both the kind and the cause to errors.Is.

@@ -12,8 +12,12 @@ func Inspect(w *Workspace, f *os.File, max int64) error {
 // CleanNew is what Put asks of a name.
 func CleanNew(name string) (string, error) { return cleanNew("put", name) }
 
-// Written is the count by which puts at the same time see each other.
-func Written(w *Workspace) int64 { return w.written.Load() }
+// Held is how many bytes unfinished puts have reserved, and how many such puts there are.
+func Held(w *Workspace) (bytes int64, puts int) {
+	w.ledger.mu.Lock()
+	defer w.ledger.mu.Unlock()
+	return w.ledger.held, w.ledger.puts
+}
 
 // Shorten makes walks give up after n entries, where a test would need MaxEntries files.
 func Shorten(w *Workspace, n int) { w.walks = n }

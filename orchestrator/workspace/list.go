@@ -28,7 +28,7 @@ type Entry struct {
 	Kind    Kind
 	Size    int64 // apparent, of a file; 0 otherwise
 	ModTime time.Time
-	Problem string // why a directory could not be read to its end; for people
+	Problem string // why a directory could not be read to its end, so that files in it may be missing from a list; for people
 }
 
 func entryOf(f found) Entry {

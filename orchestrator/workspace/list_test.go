@@ -104,6 +104,33 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
+// What a walk cannot reach is not passed over in silence: the directory at which
+// it stopped is listed, also among what changed.
+func TestDeepChange(t *testing.T) {
+	s := newStage(t, workspace.Limits{})
+	before, err := s.Snapshot()
+	must(t, err)
+	reached := strings.Repeat("d/", workspace.MaxDepth-1) + "last"
+	s.write(t, reached, "x")
+	changed, err := s.Changed(before)
+	must(t, err)
+	if len(changed) != 1 || changed[0].Path != reached || changed[0].Problem != "" {
+		t.Fatalf("control: %+v", changed)
+	}
+	stopped := strings.Repeat("d/", workspace.MaxDepth-1) + "e"
+	s.write(t, stopped+"/lost", "x")
+	changed, err = s.Changed(before)
+	must(t, err)
+	listed, _, err := s.List("", 1000)
+	must(t, err)
+	for name, entries := range map[string][]workspace.Entry{"changed": changed, "list": listed} {
+		i := slices.IndexFunc(entries, func(e workspace.Entry) bool { return e.Path == stopped })
+		if i < 0 || entries[i].Kind != workspace.Dir || !strings.Contains(entries[i].Problem, "more than 64 parts deep") {
+			t.Errorf("%s: %+v", name, entries)
+		}
+	}
+}
+
 func TestDeepTree(t *testing.T) {
 	s := newStage(t, workspace.Limits{})
 	makeDeep(t, s.dir, 600)

@@ -70,8 +70,8 @@ func TestPutLeavesOldContentOnFailure(t *testing.T) {
 		t.Fatalf("after failed puts the file is %q, %v", got, err)
 	}
 	wantNoTemp(t, s.dir)
-	if n := workspace.Written(s.Workspace); n != 0 {
-		t.Fatalf("failed puts left %d bytes counted", n)
+	if n, puts := workspace.Held(s.Workspace); n != 0 || puts != 0 {
+		t.Fatalf("failed puts left %d bytes of %d puts reserved", n, puts)
 	}
 }
 

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"io/fs"
+	"path"
 	"slices"
 	"time"
 )
@@ -11,10 +12,18 @@ import (
 // and links. It is a measurement of a directory that others change. What stands
 // in a directory that brig may not read is not in it.
 func (w *Workspace) Usage() (int64, int, error) {
+	return w.usage(func(string, fs.FileInfo) bool { return false })
+}
+
+// usage is Usage without the files that skip knows by their last name and identity.
+func (w *Workspace) usage(skip func(base string, info fs.FileInfo) bool) (int64, int, error) {
 	var bytes int64
 	var files int
 	seen := map[node]bool{}
 	err := w.walk("measure", "", func(f found) {
+		if skip(path.Base(f.path), f.info) {
+			return
+		}
 		files++
 		if f.info.Mode().IsRegular() && shared(f.info) {
 			id := nodeOf(f.info)
@@ -73,11 +82,13 @@ func (w *Workspace) Snapshot() (Snapshot, error) {
 // files, and also links and special files, which Get and CopyOut refuse. A file
 // whose content was changed and whose size and times were then set back is still
 // found where the system keeps a change time of its own. Removed files are not
-// listed, and neither are directories.
+// listed, and neither are directories, with one exception: a directory that could
+// not be read to its end, because it is nested too deeply, closed to brig or changed
+// meanwhile, is listed with its Problem. Whatever changed in it is not known.
 func (w *Workspace) Changed(since Snapshot) ([]Entry, error) {
 	var out []Entry
 	err := w.walk("list", "", func(f found) {
-		if f.info.IsDir() {
+		if f.info.IsDir() && f.problem == nil {
 			return
 		}
 		if old, ok := since.at[f.path]; !ok || old != stampOf(f.info) {

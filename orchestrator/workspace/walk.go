@@ -83,7 +83,7 @@ func (k *walker) entry(dir *os.Root, full, base string, depth int) error {
 		return nil
 	}
 	if depth >= MaxDepth {
-		k.visit(found{path: full, info: info, problem: errors.New("the directory is too deep to be read")})
+		k.visit(found{path: full, info: info, problem: tooDeep()})
 		return nil
 	}
 	err = k.down(dir, full, base, info, depth)
@@ -92,6 +92,10 @@ func (k *walker) entry(dir *os.Root, full, base string, depth int) error {
 	}
 	k.visit(found{path: full, info: info, problem: err})
 	return nil
+}
+
+func tooDeep() error {
+	return fmt.Errorf("what is in it is not looked at: its files are more than %d parts deep", MaxDepth)
 }
 
 // down walks the directory base, provided that what opens is what was looked at:

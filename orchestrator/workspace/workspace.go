@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 )
 
 // Limits bound what a workspace takes. Zero means the default, never unlimited.
@@ -40,9 +39,7 @@ type Workspace struct {
 	walks  int   // how many entries a walk looks at: MaxEntries
 	escape error // what os.Root says about a name that leads out
 
-	// written counts the bytes of all puts so far. A put measures the directory
-	// once and then follows this counter, so that puts at the same time see each other.
-	written atomic.Int64
+	ledger ledger // by which puts at the same time see each other
 }
 
 // Open opens the directory dir with the default limits.
