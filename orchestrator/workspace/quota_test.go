@@ -18,7 +18,7 @@ import (
 // quota stops in the middle, those whose caller goes away. Whatever the order is,
 // what they leave stays within the quota, and nothing stays reserved.
 func TestPutQuotaStress(t *testing.T) {
-	const quota, each, puts, turns = 1 << 20, 256 << 10, 12, 60
+	const quota, each, puts, turns = 1 << 20, 256 << 10, 12, 20
 	for turn := range turns {
 		s := newStage(t, workspace.Limits{Bytes: quota})
 		for i := range 40 { // something to measure
