@@ -36,7 +36,12 @@ func discover(o Options) ([]target, error) {
 		return []target{{endpoint: o.Endpoint, source: "docker.endpoint", undo: "brig config show docker.endpoint"}}, nil
 	}
 	if o.Context != "" {
-		return fromContext(env, o.Context, "docker.context", "brig config show docker.context")
+		targets, err := fromContext(env, o.Context, "docker.context", "brig config show docker.context")
+		var known *sandbox.Unavailable
+		if errors.As(err, &known) {
+			known.Settings = true // brig's own setting names it; the docker CLI's say nothing about brig
+		}
+		return targets, err
 	}
 	if host := env.get("DOCKER_HOST"); host != "" {
 		config, err := tlsFromEnvironment(env)

@@ -133,9 +133,22 @@ func TestDiscoveryFailures(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := discover(Options{Env: env(c.variables...)})
 			var u *sandbox.Unavailable
-			if !errors.As(err, &u) || u.Code != c.code || u.Remedy == "" {
+			if !errors.As(err, &u) || u.Code != c.code || u.Remedy == "" || u.Settings {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// A context that brig's own settings name has to be there: another engine or
+// another backend is not what was asked for.
+func TestContextOfTheSettings(t *testing.T) {
+	dir := filepath.Join(cliHome(t, ""), ".docker")
+	for name, want := range map[string]string{"nowhere": "context-missing", "hostless": "context-broken", "colima": ""} {
+		_, err := discover(Options{Context: name, Env: env("DOCKER_CONFIG", dir)})
+		var u *sandbox.Unavailable
+		if want == "" && err != nil || want != "" && (!errors.As(err, &u) || u.Code != want || !u.Settings) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

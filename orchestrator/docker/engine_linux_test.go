@@ -95,7 +95,7 @@ func (e *ownEngine) load(t *testing.T, source *Backend, to *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err := source.ensureImage(limited(t), string(images.Core))
+	ref, err := source.ensureImage(limited(t), images.Core)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +186,34 @@ func TestEngineDies(t *testing.T) {
 			t.Errorf("close on a dead engine: %v", err)
 		}
 		x.closeErr = nil // said; the cleanup of the helper asks again
+	}
+}
+
+// TestEngineWithoutImages: what a start could not build is no part of a forecast
+// either, and it is a step down and no mistake.
+func TestEngineWithoutImages(t *testing.T) {
+	own := startEngine(t)
+	b := newBackend(t, func(o *Options) { o.Endpoint = own.endpoint })
+	if _, err := b.Capabilities(limited(t), coreBase()); err != nil {
+		t.Fatalf("control: %v", err)
+	}
+	ref, err := b.ensureImage(limited(t), images.Core)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{ref.Tag, images.DefaultBase} {
+		if err := b.RemoveImage(limited(t), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bare := newBackend(t, func(o *Options) { o.Endpoint = own.endpoint })
+	_, forecast := bare.Capabilities(limited(t), coreBase())
+	_, start := bare.Prepare(limited(t), coreBase(), t.TempDir())
+	for what, err := range map[string]error{"forecast": forecast, "start": start} {
+		var u *sandbox.Unavailable
+		if !errors.As(err, &u) || u.Code != "image-base-missing" || u.Settings || u.Remedy != "docker pull "+images.DefaultBase {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

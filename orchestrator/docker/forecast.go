@@ -6,15 +6,19 @@ import (
 	"brig/orchestrator/sandbox"
 )
 
-// Capabilities forecasts from what the engine says about itself. Only a posture,
-// read back from a container, is evidence.
+// Capabilities forecasts from what the engine says about itself and about its
+// images. Only a posture, read back from a container, is evidence.
 func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbox.Layer, error) {
 	e, err := b.current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := e.runtime(base.Runtime); err != nil {
+	a, err := e.accept(base)
+	if err != nil {
 		return nil, err
+	}
+	if err := b.foresee(ctx, e, a.tier); err != nil {
+		return nil, b.orGone(ctx, e, err)
 	}
 	mechanisms := map[sandbox.LayerID]string{
 		sandbox.FSWrite:       "read-only root; workspace and in-memory scratch only",

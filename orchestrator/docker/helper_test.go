@@ -60,7 +60,7 @@ func engineBackend(t testing.TB, tier images.Tier, change ...func(*Options)) *Ba
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	if _, err := b.ensureImage(ctx, string(tier)); err != nil {
+	if _, err := b.ensureImage(ctx, tier); err != nil {
 		if u := (*sandbox.Unavailable)(nil); errors.As(err, &u) && u.Code == "image-base-missing" {
 			sandboxtest.Skip(t, "the base image "+images.DefaultBase, err.Error())
 		}

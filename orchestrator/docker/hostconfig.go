@@ -32,6 +32,7 @@ type spec struct {
 	name      string // of the container
 	id        string // in the instance label
 	image     images.Ref
+	tier      images.Tier
 	limits    sandbox.Limits
 	runtime   string // empty: the engine's default
 	workspace place

@@ -174,16 +174,20 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"tier", "image-unknown", func(b *sandbox.Base) { b.Image = "everything" }},
 		{"runtime", "runtime-missing", func(b *sandbox.Base) { b.Runtime = "no-such-runtime" }},
-		{"network", "", func(b *sandbox.Base) { b.Network = sandbox.NetworkAllow }},
-		{"memory", "", func(b *sandbox.Base) { b.Limits.Memory = 1 << 20 }},
+		{"network", "network-not-offered", func(b *sandbox.Base) { b.Network = sandbox.NetworkAllow }},
+		{"memory", "memory-too-small", func(b *sandbox.Base) { b.Limits.Memory = 1 << 20 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base := coreBase()
 			c.change(&base)
 			_, err := b.Prepare(limited(t), base, t.TempDir())
 			var u *sandbox.Unavailable
-			if err == nil || c.code != "" && (!errors.As(err, &u) || u.Code != c.code || u.Remedy == "") {
-				t.Errorf("%v", err)
+			if !errors.As(err, &u) || u.Code != c.code || u.Remedy == "" || !u.Settings {
+				t.Errorf("prepare: %v", err)
+			}
+			// What a start refuses, the forecast refuses in the same words.
+			if _, forecast := b.Capabilities(limited(t), base); forecast == nil || forecast.Error() != u.Error() {
+				t.Errorf("forecast %v, start %v", forecast, err)
 			}
 		})
 	}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-
-	"brig/orchestrator/sandbox"
 )
 
 // placing is how a workspace gets into a container on this engine, and as whom
@@ -63,22 +61,6 @@ func (e *engine) runtimes() []string {
 	}
 	sort.Strings(names)
 	return names
-}
-
-// runtime is what a Base asks for, in the engine's terms. auto leaves it to the
-// engine's own default and the posture says which that was.
-func (e *engine) runtime(name string) (string, error) {
-	if name == "" || name == "auto" {
-		return "", nil
-	}
-	if _, ok := e.info.Runtimes[name]; ok {
-		return name, nil
-	}
-	return "", &sandbox.Unavailable{
-		Backend: sandbox.Docker, Code: "runtime-missing",
-		Reason: fmt.Sprintf("docker engine at %s has no runtime %q, it has %s", e.endpoint, name, strings.Join(e.runtimes(), ", ")),
-		Remedy: "docker info --format '{{json .Runtimes}}'",
-	}
 }
 
 // workspaceFor checks the directory and, where brig is root, gives it to who runs code.

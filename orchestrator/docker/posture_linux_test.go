@@ -3,6 +3,7 @@ package docker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -114,6 +115,7 @@ func TestPostureFromDisagreement(t *testing.T) {
 			delete(o.Cgroup, "memory.limit_in_bytes")
 			delete(o.Cgroup, "memory.max")
 		}},
+		{"no limit of open files", sandbox.ProcessLimit, func(_ *container.InspectResponse, o *wire.Observed) { delete(o.Rlimits, "nofile") }},
 		{"swap not accounted", sandbox.MemoryLimit, func(_ *container.InspectResponse, o *wire.Observed) {
 			delete(o.Cgroup, "memory.memsw.limit_in_bytes")
 			delete(o.Cgroup, "memory.swap.max")
@@ -159,6 +161,86 @@ func TestPostureFromDisagreement(t *testing.T) {
 	}
 }
 
+// TestDigestNamesEveryLimit starts a container for each limit that a person can
+// change: one that enforces something else is another posture.
+func TestDigestNamesEveryLimit(t *testing.T) {
+	b := engineBackend(t, images.Core)
+	digest := func(base sandbox.Base) string {
+		p, err := b.Prepare(limited(t), base, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		workspace := p.(*prepared).directory
+		i, err := p.Bind(limited(t), sandbox.Claim{ID: sandbox.InstanceID(b.options.Process + "-" + token()), Session: "test", Workspace: workspace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := i.Close(limited(t)); err != nil {
+				t.Error(err)
+			}
+		}()
+		if gaps := i.Posture().Weakened(); len(gaps) > 0 {
+			t.Errorf("weakened: %v", i.Posture().Warnings())
+		}
+		return i.Posture().Digest()
+	}
+	usual := digest(coreBase())
+	if again := digest(coreBase()); again != usual {
+		t.Fatalf("control: the same base gives %s and %s", usual, again)
+	}
+	seen := map[string]string{usual: "the defaults"}
+	for name, change := range map[string]func(*sandbox.Limits){
+		"memory":        func(l *sandbox.Limits) { l.Memory = 512 << 20 },
+		"processes":     func(l *sandbox.Limits) { l.Processes = 255 },
+		"cpus":          func(l *sandbox.Limits) { l.MilliCPU = 500 },
+		"open_files":    func(l *sandbox.Limits) { l.OpenFiles = 512 },
+		"file_size":     func(l *sandbox.Limits) { l.FileSize = 512 << 20 },
+		"output_kept":   func(l *sandbox.Limits) { l.OutputKept = 4 << 10 },
+		"output_logged": func(l *sandbox.Limits) { l.OutputLogged = 32 << 20 },
+	} {
+		base := coreBase()
+		change(&base.Limits)
+		got := digest(base)
+		if other, known := seen[got]; known {
+			t.Errorf("another %s has the digest of %s", name, other)
+		}
+		seen[got] = "another " + name
+	}
+}
+
+// TestMechanismsShowWhatWasReadBack changes what the runner read, not what was asked for.
+func TestMechanismsShowWhatWasReadBack(t *testing.T) {
+	ev := evidence{want: exampleSpec(), out: container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{HostConfig: &container.HostConfig{}}}}
+	ev.in.Cgroup = map[string]string{"pids.max": "17", "memory.max": "1234567", "memory.swap.max": "0", "cpu.max": "25000 100000"}
+	ev.in.Rlimits = map[string]wire.Rlimit{"nofile": {Soft: 33, Hard: 33}, "fsize": {Soft: 4321, Hard: 4321}}
+	ev.in.Mounts = []wire.Mount{
+		{Path: scratchPath, FSType: "tmpfs", Options: "rw,size=11k"},
+		{Path: "/tmp", FSType: "tmpfs", Options: "rw,size=12k"},
+		{Path: "/dev/shm", FSType: "tmpfs", Options: "rw,size=13k"},
+	}
+	for id, want := range map[sandbox.LayerID]string{
+		sandbox.ProcessLimit: "cgroup pids.max=17, 33 open files in each",
+		sandbox.MemoryLimit:  "cgroup memory limit 1234567 bytes, no swap",
+		sandbox.CPULimit:     "cgroup quota of 0.25 cores",
+		sandbox.DiskLimit:    "read-only root, files of at most 4321 bytes, /scratch size=11k, /tmp size=12k, /dev/shm size=13k",
+	} {
+		if l := layerRows()[id](ev); l.Mechanism != want || l.State == sandbox.Enforced {
+			t.Errorf("%s: %+v, want %q and a gap", id, l, want)
+		}
+	}
+	ev.in = wire.Observed{}
+	for id, want := range map[sandbox.LayerID]string{
+		sandbox.ProcessLimit: "cgroup pids.max=unknown, unlimited open files in each",
+		sandbox.MemoryLimit:  "cgroup memory limit unlimited bytes, swap not limited",
+		sandbox.CPULimit:     "cgroup quota of 0.00 cores",
+	} {
+		if l := layerRows()[id](ev); l.Mechanism != want || l.State != sandbox.Off {
+			t.Errorf("%s: %+v, want %q and off", id, l, want)
+		}
+	}
+}
+
 func cloneObserved(o wire.Observed) wire.Observed {
 	for _, m := range []*map[string]string{&o.Status, &o.Cgroup, &o.Attempts} {
 		copied := map[string]string{}
@@ -167,6 +249,7 @@ func cloneObserved(o wire.Observed) wire.Observed {
 		}
 		*m = copied
 	}
+	o.Rlimits = maps.Clone(o.Rlimits)
 	return o
 }
 

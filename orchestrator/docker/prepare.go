@@ -10,7 +10,6 @@ import (
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 
-	"brig/images"
 	"brig/orchestrator/sandbox"
 )
 
@@ -37,7 +36,7 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	box, err := b.start(ctx, e, s)
 	if errdefs.IsNotFound(err) { // somebody removed the image
 		b.refs.Clear()
-		if s.image, err = b.trusted(ctx, e, base.Image); err == nil {
+		if s.image, err = b.trusted(ctx, e, s.tier); err == nil {
 			box, err = b.start(ctx, e, s)
 		}
 	}
@@ -68,22 +67,11 @@ func isAnswer(err error) bool {
 }
 
 func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, workspace string) (spec, error) {
-	limits := base.Limits.WithDefaults()
-	if limits.Memory < minMemory {
-		return spec{}, fmt.Errorf("prepare a container: a memory limit of %d bytes is too small, at least %d", limits.Memory, minMemory)
-	}
-	if base.Network != sandbox.NetworkDeny && base.Network != sandbox.NetworkLoopback && base.Network != "" {
-		return spec{}, fmt.Errorf("prepare a container: network %q is not offered by this backend", base.Network)
-	}
-	runtime, err := e.runtime(base.Runtime)
+	a, err := e.accept(base)
 	if err != nil {
 		return spec{}, err
 	}
-	profile, err := seccompProfile(e.version.Arch)
-	if err != nil {
-		return spec{}, err
-	}
-	ref, err := b.trusted(ctx, e, base.Image)
+	ref, err := b.trusted(ctx, e, a.tier)
 	if err != nil {
 		return spec{}, err
 	}
@@ -94,52 +82,9 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 	}
 	id := fmt.Sprintf("%s-c%d", b.options.Process, b.count.Add(1))
 	return spec{
-		name: "brig-" + id, id: id, image: ref, limits: limits, runtime: runtime, workspace: where,
-		user: placing.user, seccomp: profile, cpus: e.info.NCPU, podman: e.podman,
+		name: "brig-" + id, id: id, image: ref, tier: a.tier, limits: base.Limits.WithDefaults(), runtime: a.runtime, workspace: where,
+		user: placing.user, seccomp: a.profile, cpus: e.info.NCPU, podman: e.podman,
 	}, nil
-}
-
-// trusted is ensureImage, remembered for the engine: asking costs as much as a
-// tenth of a start. An image that has been removed since is noticed at the create.
-func (b *Backend) trusted(ctx context.Context, e *engine, name string) (images.Ref, error) {
-	key := imageKey{engine: e.info.ID, endpoint: e.endpoint, name: name}
-	if ref, ok := b.refs.Load(key); ok {
-		return ref.(images.Ref), nil
-	}
-	ref, err := b.ensureImage(ctx, name)
-	if err == nil {
-		b.refs.Store(key, ref)
-	}
-	return ref, err
-}
-
-type imageKey struct{ engine, endpoint, name string }
-
-// ensureImage turns what a Base names into a trusted image.
-func (b *Backend) ensureImage(ctx context.Context, name string) (images.Ref, error) {
-	tier, err := images.ParseTier(name)
-	if err != nil {
-		return images.Ref{}, &sandbox.Unavailable{
-			Backend: sandbox.Docker, Code: "image-unknown", Reason: err.Error(), Remedy: "brig config show docker.tier", Err: err,
-		}
-	}
-	ref, err := b.images.Ensure(ctx, b, tier, b.options.Progress)
-	var missing *images.MissingBaseError
-	if errors.As(err, &missing) {
-		return images.Ref{}, &sandbox.Unavailable{
-			Backend: sandbox.Docker, Code: "image-base-missing",
-			Reason: fmt.Sprintf("the runner image cannot be built: the base image %s is not on the engine", missing.Base),
-			Remedy: missing.Remedy(), Err: err,
-		}
-	}
-	if err != nil && ctx.Err() == nil {
-		return images.Ref{}, &sandbox.Unavailable{
-			Backend: sandbox.Docker, Code: "image-not-built",
-			Reason: "the runner image could not be built: " + oneLine(err.Error(), 300),
-			Remedy: "brig image build --tier " + string(tier), Err: err,
-		}
-	}
-	return ref, err
 }
 
 // box is one container and brig's end of its stream.
