@@ -9,6 +9,7 @@ import _ast
 import builtins
 
 from . import display, failure, sources
+from .own import trusted
 
 ONLY_AST = 0x400          # ast.PyCF_ONLY_AST
 TOP_LEVEL_AWAIT = 0x2000  # ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -67,6 +68,7 @@ class Session:
         """Runs a cell and returns the members of the report about its end."""
         channel = self._channel
         filename = filename or "<cell %d>" % number
+        trusted.admit(self._hello["workspace"])
         sys.argv = [filename] + argv
         sys.path_importer_cache.pop(self._hello["workspace"], None)  # brig may have put a module there
         self._repair()
@@ -159,7 +161,7 @@ class Session:
         return value
 
     def _await(self, coroutine):
-        import asyncio
+        asyncio = trusted("asyncio")
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()
         loop = self._loop

@@ -10,6 +10,7 @@ from _signal import SIG_DFL, SIGCHLD, SIGHUP, SIGINT, SIGTERM, set_wakeup_fd, si
 from _thread import allocate_lock, get_ident
 
 from . import text
+from .own import trusted
 
 
 class Channel:
@@ -107,8 +108,7 @@ class Channel:
 
     def waiting(self):
         """Whether a command has arrived."""
-        import select
-        return bool(select.select([self._commands], [], [], 0)[0])
+        return bool(trusted("select").select([self._commands], [], [], 0)[0])
 
     def _exactly(self, length):
         parts = []

@@ -3,6 +3,7 @@ import sys
 
 from . import text, verdict
 from .failure import brief
+from .own import trusted
 
 MAX_TEXT = 256 << 10  # of text/plain; a longer repr is cut
 
@@ -122,8 +123,7 @@ class Displays:
 
 
 def _png_of(figure):
-    import io
-    buffer = io.BytesIO()
+    buffer = trusted("io").BytesIO()
     figure.savefig(buffer, format="png", bbox_inches="tight")
     return buffer.getvalue()
 
@@ -178,12 +178,10 @@ def _checked(data):
             found[mime] = value if isinstance(value, str) else str(value)
         elif mime == "application/json" or mime.endswith("+json"):
             if not isinstance(value, (str, bytes)):
-                import json
-                value = json.dumps(value)
+                value = trusted("json").dumps(value)
             found[mime] = value
         elif isinstance(value, str):  # binary kinds as text are base64
-            import binascii
-            found[mime] = binascii.a2b_base64(value)
+            found[mime] = trusted("binascii").a2b_base64(value)
         else:
             found[mime] = bytes(value)
     return found

@@ -2,6 +2,8 @@
 import os
 import sys
 
+from .own import trusted
+
 MAX_MESSAGE = 8 << 10
 MAX_TRACEBACK = 24 << 10
 MAX_FRAMES = 64
@@ -23,7 +25,7 @@ def outcome(err, filename, sources, interrupted):
     if limit < 1000:
         sys.setrecursionlimit(1000)  # user code has lowered it, but this has to work
     try:
-        found["exception"] = _describe(err, filename, sources)
+        found["exception"] = trusted.alone(_describe, err, filename, sources)
     except (Exception, KeyboardInterrupt):
         # Out of memory, a recursive chain, a hostile __str__, or an interrupt of one that never ends.
         found["exception"] = {"name": _name(type(err)), "message": "", "frames": [], "truncated": True,
@@ -69,7 +71,7 @@ def _name(kind):
 
 
 def _describe(err, filename, sources):
-    import traceback
+    traceback = trusted("traceback")
     hint = _complete(err, sources) if isinstance(err, SyntaxError) else ""
     tb, depth = err.__traceback__, 0
     while tb is not None:

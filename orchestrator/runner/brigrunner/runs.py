@@ -162,10 +162,10 @@ class Runs:
         if run is None or run.phase != RUNNING or message.get("n") != run.sequence:
             return [(None, size) for _, size, text in parts if text is None]  # of a thread that came too late
         size = sum(size for _, size, _ in parts)
+        if run.display_bytes + size > sup.hello["bounds"]["display"] or run.displays >= verdict.MAX_DISPLAYS:
+            raise link.Misuse("more displays than allowed")
         run.displays += 1
         run.display_bytes += size
-        if run.display_bytes > sup.hello["bounds"]["display"] or run.displays > verdict.MAX_DISPLAYS:
-            raise link.Misuse("more displays than allowed")
         sup.drain()
         bundle, following = [], []
         for mime, size, text in parts:

@@ -7,6 +7,8 @@ import sys
 
 from _frozen_importlib_external import PathFinder
 
+from .own import trusted
+
 MAX_KEPT = 32 << 20  # bytes of all cells together; the oldest are forgotten
 
 
@@ -109,8 +111,7 @@ def future_flags(source):
     """The compiler flags that from __future__ imports in source may have set."""
     if b"__future__" not in source:
         return 0
-    import __future__
-    flags = 0
-    for name in __future__.all_feature_names:
-        flags |= getattr(__future__, name).compiler_flag
+    future, flags = trusted("__future__"), 0
+    for name in future.all_feature_names:
+        flags |= getattr(future, name).compiler_flag
     return flags

@@ -372,6 +372,9 @@ class Supervisor:
             self._more = True
         except link.Misuse as err:
             complain("the worker's channel was misused: %s" % err)
+            run = self.runs.current
+            if run is not None and run.output is not None:
+                self.runs.note(run, "the interpreter said what it may not say (%s) and was ended" % err)
             worker.mute()
             self.kill_all()
 

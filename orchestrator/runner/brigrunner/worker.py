@@ -9,6 +9,7 @@ import sys
 import time
 
 from . import cell, channel, failure
+from .own import trusted
 
 # Imported while no command is there, so that a first exception or the like does
 # not wait for them. What they import themselves stands before them: a command
@@ -33,7 +34,6 @@ class Worker:
     def _environment(self):
         hello, scratch = self.hello, self.hello["scratch"]
         os.chdir(hello["workspace"])
-        sys.path.insert(0, hello["workspace"])
         sys.argv = [""]
         os.environ.update({
             "HOME": scratch + "/home", "TMPDIR": scratch + "/tmp", "XDG_CACHE_HOME": scratch + "/cache",
@@ -84,7 +84,7 @@ class Worker:
             if name not in sys.modules:
                 if self.channel.waiting():
                     return
-                __import__(name)
+                trusted(name)
 
     def _run(self, command):
         source = self.channel.receive_raw(command["size"])
@@ -122,14 +122,14 @@ class Worker:
                 self.session.reset()
                 reply = {}
             elif kind == "variables":
-                from . import variables
+                variables = trusted(__package__ + ".variables")
                 reply = {"body": variables.describe(self.session.namespace, command["limit"])}
             elif kind == "checkpoint":
-                from . import checkpoint
+                checkpoint = trusted(__package__ + ".checkpoint")
                 body, blobs = checkpoint.save(self.session.namespace)
                 reply = {"body": body, "size": sum(len(blob) for blob in blobs)}
             elif kind == "restore":
-                from . import checkpoint
+                checkpoint = trusted(__package__ + ".checkpoint")
                 data = b"".join(self.channel.receive_chunks())
                 reply = {"body": checkpoint.load(self.session.namespace, data)}
             else:
