@@ -16,7 +16,6 @@ type Tier string
 const (
 	TierCore     Tier = "core"
 	TierStandard Tier = "standard"
-	TierFull     Tier = "full"
 )
 
 // Profile says who answers an approval.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -16,11 +17,11 @@ const mostBytes = 64 << 10
 
 // readFile reads the settings file, if it is one that only its owner or root can
 // change: whoever else could write it could switch the sandbox off.
-func readFile(path string, named bool) (data []byte, ok bool, _ *Problem) {
+func readFile(path, home string, named bool) (data []byte, ok bool, _ *Problem) {
 	bad := func(err error, suggestion, format string, args ...any) ([]byte, bool, *Problem) {
 		return nil, true, &Problem{Source: path, Text: fmt.Sprintf(format, args...), Suggestion: suggestion, Err: err}
 	}
-	if problem := guardDirectory(filepath.Dir(path)); problem != nil {
+	if problem := guardWay(filepath.Dir(path), home); problem != nil {
 		return nil, true, problem
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
@@ -45,7 +46,7 @@ func readFile(path string, named bool) (data []byte, ok bool, _ *Problem) {
 	if problem := guardEntry(path, info); problem != nil {
 		return nil, true, problem
 	}
-	if problem := guardTarget(path); problem != nil {
+	if problem := guardTarget(path, home); problem != nil {
 		return nil, true, problem
 	}
 	data, err = io.ReadAll(io.LimitReader(f, mostBytes+1))
@@ -66,23 +67,42 @@ func readFile(path string, named bool) (data []byte, ok bool, _ *Problem) {
 	return data, true, nil
 }
 
-// guardDirectory refuses a directory in which others could replace the file. One
-// that does not exist is no problem here.
-func guardDirectory(dir string) *Problem {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return nil // opening the file says it better
+// guardWay refuses directories in which others could put another one in the
+// place of dir, and with it other settings or none: dir and what is above it, up
+// to the home directory, or to the top where that is not on the way. Whoever owns
+// the home directory's own parent is the administrator. One that does not exist is
+// no problem here.
+func guardWay(dir, home string) *Problem {
+	ways := []string{dir}
+	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
+		ways = append(ways, real)
 	}
-	return guardEntry(dir, info)
+	stops := []string{home}
+	if real, err := filepath.EvalSymlinks(home); err == nil {
+		stops = append(stops, real)
+	}
+	for _, way := range ways {
+		for at := way; ; at = filepath.Dir(at) {
+			if info, err := os.Stat(at); err == nil { // else opening the file says it better
+				if problem := guardEntry(at, info); problem != nil {
+					return problem
+				}
+			}
+			if slices.Contains(stops, at) || at == filepath.Dir(at) {
+				break
+			}
+		}
+	}
+	return nil
 }
 
-// guardTarget looks at the directory of the file itself, where path is a link.
-func guardTarget(path string) *Problem {
+// guardTarget looks at the way to the file itself, where path is a link.
+func guardTarget(path, home string) *Problem {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return &Problem{Source: path, Text: "the link cannot be followed", Err: err}
 	}
-	return guardDirectory(filepath.Dir(real))
+	return guardWay(filepath.Dir(real), home)
 }
 
 func guardEntry(path string, info fs.FileInfo) *Problem {

@@ -21,10 +21,22 @@ func exposed(path string, info fs.FileInfo) (text, remedy string) {
 		return fmt.Sprintf("it belongs to user %d", uid), fmt.Sprintf("run brig as that user, or: sudo chown %d %s", os.Geteuid(), shellWord(path))
 	}
 	sticky := info.IsDir() && info.Mode()&fs.ModeSticky != 0
-	if info.Mode().Perm()&0o022 != 0 && !sticky {
+	if openTo(info) != 0 && !sticky {
 		return "users besides its owner can write it", "chmod go-w " + shellWord(path)
 	}
 	return "", ""
+}
+
+// openTo is the permission bits with which users besides the owner can write. A
+// group of the user's own has nobody else in it: systems that give everybody one
+// have files writable by it everywhere. It bears the user's number; root's does
+// not count, because on some systems it has members.
+func openTo(info fs.FileInfo) fs.FileMode {
+	bits := info.Mode().Perm() & 0o022
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Gid == st.Uid && st.Gid != 0 && int(st.Gid) == os.Getgid() {
+		bits &^= 0o020
+	}
+	return bits
 }
 
 func ownerOf(info fs.FileInfo) (int, bool) {
@@ -41,7 +53,7 @@ func private(path string, info fs.FileInfo) (text, remedy string) {
 	switch {
 	case uid != os.Geteuid():
 		return fmt.Sprintf("it belongs to user %d", uid), "run brig as that user, or move the directory away"
-	case info.Mode().Perm()&0o022 != 0:
+	case openTo(info) != 0:
 		return "users besides its owner can write it", "chmod 700 " + shellWord(path)
 	}
 	return "", ""

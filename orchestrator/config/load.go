@@ -65,7 +65,7 @@ func load(env func(string) (string, bool), path string, problems []Problem) (Loa
 	for _, r := range table() {
 		l.Sources[r.name] = Source{From: FromDefault, Raw: r.show(l.Config)}
 	}
-	data, ok, problem := readFile(path, named)
+	data, ok, problem := readFile(path, homeDirectory(env), named)
 	l.Found = ok
 	var all []Problem
 	if problem != nil {

@@ -131,6 +131,8 @@ func TestProblems(t *testing.T) {
 		{`docker.endpoint = "unx:///x"`, `FILE:1: docker.endpoint: unknown scheme "unx"; allowed: unix://, npipe://, tcp://, http://, https:// or ssh:// and an address; did you mean "unix"?`},
 		{`docker = {endpoint = "unix:///x", context = "colima"}`, `FILE:1: docker.context: docker.endpoint is set too, and each names an engine; remove one of the two`},
 		{`docker.context = "a b"`, `FILE:1: docker.context: "a b" contains " ", which no such name does; allowed: the name of a docker context`},
+		{`docker.tier = "full"`, `FILE:1: docker.tier: "full" does not exist yet; allowed: core, standard`},
+		{`docker.tier = "ful"`, `FILE:1: docker.tier: unknown value "ful"; allowed: core, standard`},
 		{`docker.runtime = ""`, `FILE:1: docker.runtime: it is empty; allowed: auto, or the name of a runtime that the engine knows, such as runc, runsc or kata`},
 		{`docker.runtime = "a\u0007"`, `FILE:1: docker.runtime: it contains a control character or broken text; allowed: auto, or the name of a runtime that the engine knows, such as runc, runsc or kata`},
 		{`server.listen = "0.0.0.0:7411"`, `FILE:1: server.listen: "0.0.0.0:7411" is not a loopback address with a port; allowed: a loopback address and a port, such as 127.0.0.1:7411 or [::1]:7411; did you mean "127.0.0.1:7411"?`},

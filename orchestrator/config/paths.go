@@ -97,6 +97,16 @@ func absolute(env func(string) (string, bool), name string) (path string, ok boo
 	return filepath.Clean(value), true, nil
 }
 
+// homeDirectory is where the way to a settings file counts as the user's own from;
+// empty where nothing says so.
+func homeDirectory(env func(string) (string, bool)) string {
+	home, ok, problem := absolute(env, "HOME")
+	if !ok || problem != nil {
+		return ""
+	}
+	return home
+}
+
 // shellWord quotes a path for the command line that a message suggests.
 func shellWord(s string) string {
 	plain := func(r rune) bool {

@@ -22,22 +22,26 @@ func table() []row {
 	return append(append(containment(), limits()...), services()...)
 }
 
+// promisedByHost is what the documentation of host.sandbox says that it requires.
+const promisedByHost = "fs-write, fs-read, net-outbound (unless host.network is allow), unix-sockets, no-new-privileges, " +
+	"syscall-filter, signals, ptrace, inherited-fds, environment and tree-kill"
+
 func containment() []row {
 	return []row{
 		{"execution.backend", "EXECUTION_BACKEND", false, "Which backend contains the code. wasm never steps down; inprocess is for development only.", choice[sandbox.Kind]{
-			func(c *Config) *sandbox.Kind { return &c.Execution.Backend },
-			[]sandbox.Kind{sandbox.Docker, sandbox.Host, sandbox.WASM, sandbox.InProcess},
+			at:    func(c *Config) *sandbox.Kind { return &c.Execution.Backend },
+			words: []sandbox.Kind{sandbox.Docker, sandbox.Host, sandbox.WASM, sandbox.InProcess},
 		}},
 		{"execution.fallback", "", false, "What runs code when no container engine answers. With none, nothing runs then.", choice[sandbox.Kind]{
-			func(c *Config) *sandbox.Kind { return &c.Execution.Fallback }, []sandbox.Kind{sandbox.Host, None},
+			at: func(c *Config) *sandbox.Kind { return &c.Execution.Fallback }, words: []sandbox.Kind{sandbox.Host, None},
 		}},
-		{"host.sandbox", "HOST_SANDBOX", false, "How strictly the host sandbox is required. require: all of it or nothing runs. best-effort: as much as the system can, every gap is announced. off: code runs unsandboxed.", choice[sandbox.Mode]{
-			func(c *Config) *sandbox.Mode { return &c.Host.Sandbox },
-			[]sandbox.Mode{sandbox.ModeOff, sandbox.ModeBestEffort, sandbox.ModeRequire},
+		{"host.sandbox", "HOST_SANDBOX", false, "How strictly the host sandbox is required. require: nothing runs unless every layer that the host sandbox promises is enforced: " + promisedByHost + ". Not among them are memory-limit, disk-limit and, as root, process-limit: there brig watches, and ends what exceeds the limit. best-effort: as much as the system can, every gap is announced. off: code runs unsandboxed.", choice[sandbox.Mode]{
+			at:    func(c *Config) *sandbox.Mode { return &c.Host.Sandbox },
+			words: []sandbox.Mode{sandbox.ModeOff, sandbox.ModeBestEffort, sandbox.ModeRequire},
 		}},
-		{"host.network", "HOST_SANDBOX_NETWORK", false, "What code in the host sandbox may reach. deny: nothing. loopback: a private loopback. allow: everything this machine reaches. Containers are not affected.", choice[sandbox.Network]{
-			func(c *Config) *sandbox.Network { return &c.Host.Network },
-			[]sandbox.Network{sandbox.NetworkDeny, sandbox.NetworkLoopback, sandbox.NetworkAllow},
+		{"host.network", "HOST_SANDBOX_NETWORK", false, "What code in the host sandbox may reach. deny: nothing. loopback: a private loopback; no host sandbox has one yet, so code is refused there. allow: everything this machine reaches, which every result then says. Containers are not affected.", choice[sandbox.Network]{
+			at:    func(c *Config) *sandbox.Network { return &c.Host.Network },
+			words: []sandbox.Network{sandbox.NetworkDeny, sandbox.NetworkLoopback, sandbox.NetworkAllow},
 		}},
 		{"host.python", "", false, "The Python interpreter of the host sandbox.", text{
 			func(c *Config) *string { return &c.Host.Python }, "an absolute path or the name of a program on PATH", "found on PATH", validProgram,
@@ -51,8 +55,8 @@ func containment() []row {
 		{"docker.runtime", "", false, "The engine's runtime for containers. auto takes the strongest that the engine offers and says which.", text{
 			func(c *Config) *string { return &c.Docker.Runtime }, "auto, or the name of a runtime that the engine knows, such as runc, runsc or kata", "", validName,
 		}},
-		{"docker.tier", "", false, "The packages in the image. core: the standard library. standard: numpy, pandas, matplotlib, openpyxl and pyarrow too. full: more than that.", choice[Tier]{
-			func(c *Config) *Tier { return &c.Docker.Tier }, []Tier{TierCore, TierStandard, TierFull},
+		{"docker.tier", "", false, "The packages in the image. core: the standard library. standard: numpy, pandas, matplotlib, openpyxl and pyarrow too.", choice[Tier]{
+			at: func(c *Config) *Tier { return &c.Docker.Tier }, words: []Tier{TierCore, TierStandard}, later: []Tier{"full"},
 		}},
 		{"sandbox.enabled", "", true, "Whether the WASM backend may be used at all.", truth{
 			func(c *Config) *bool { return &c.Sandbox.Enabled },
@@ -113,7 +117,7 @@ func limits() []row {
 		{"limits.output_logged", "", false, "How much of a run's output goes to its log file in the workspace. At least limits.output_kept.", bytesize{
 			func(c *Config) *int64 { return &c.Limits.OutputLogged }, 4 << 10, 16 << 30,
 		}},
-		{"limits.sessions", "", false, "Sessions at the same time.", count{
+		{"limits.sessions", "", false, "Sessions at the same time in one brig process. Every command is a process of its own as long as there is no service, so several together can have more.", count{
 			func(c *Config) *int { return &c.Limits.Sessions }, 1, 1000, false,
 		}},
 		{"limits.idle", "", true, "How long a session may be idle before it is closed.", duration{
@@ -128,19 +132,19 @@ func services() []row {
 		{"pool.host", "", true, "Warm host sandboxes kept ready.", count{func(c *Config) *int { return &c.Pool.Host }, 0, 16, false}},
 		{"pool.wasm", "", true, "Warm WASM guests kept ready.", count{func(c *Config) *int { return &c.Pool.WASM }, 0, 16, false}},
 		{"permissions.profile", "", true, "Who answers when code asks for more than it has. ask-always: a person. auto-approve: nobody is asked. custom: by kind of request.", choice[Profile]{
-			func(c *Config) *Profile { return &c.Permissions.Profile }, []Profile{AutoApprove, AskAlways, Custom},
+			at: func(c *Config) *Profile { return &c.Permissions.Profile }, words: []Profile{AutoApprove, AskAlways, Custom},
 		}},
 		{"permissions.consent_timeout", "", true, "How long a question waits for a person before it counts as declined.", duration{
 			func(c *Config) *time.Duration { return &c.Permissions.ConsentTimeout }, 5 * time.Second, time.Hour,
 		}},
 		{"guard.host", "", true, "How closely source is checked before it runs in the host sandbox.", choice[Guard]{
-			func(c *Config) *Guard { return &c.Guard.Host }, []Guard{Strict, Minimal},
+			at: func(c *Config) *Guard { return &c.Guard.Host }, words: []Guard{Strict, Minimal},
 		}},
 		{"guard.docker", "", true, "The same for containers.", choice[Guard]{
-			func(c *Config) *Guard { return &c.Guard.Docker }, []Guard{Strict, Minimal},
+			at: func(c *Config) *Guard { return &c.Guard.Docker }, words: []Guard{Strict, Minimal},
 		}},
 		{"guard.wasm", "", true, "The same for WASM guests.", choice[Guard]{
-			func(c *Config) *Guard { return &c.Guard.WASM }, []Guard{Strict, Minimal},
+			at: func(c *Config) *Guard { return &c.Guard.WASM }, words: []Guard{Strict, Minimal},
 		}},
 		{"server.listen", "", true, "Where the local HTTP service listens. Only this machine can be let in.", text{
 			func(c *Config) *string { return &c.Server.Listen }, "a loopback address and a port, such as 127.0.0.1:7411 or [::1]:7411", "", validListen,
