@@ -3,6 +3,7 @@ package hostfallback
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"brig/hostfallback/confine"
 )
@@ -27,6 +28,12 @@ func agreesOn(goarch string, plan confine.Plan, r confine.Report) error {
 		if got, set := r.Limits[name]; !set || got > want {
 			return wrong("limit " + name)
 		}
+	}
+	if !slices.Equal(r.Kept, []int{0, 1, 2}) {
+		return wrong("descriptors")
+	}
+	if len(r.Variables) != len(plan.Env) {
+		return wrong("environment")
 	}
 	if s := r.Seccomp; s.Applied {
 		if want, ok := confine.FilterHash(goarch, s.Filter); !ok || s.Hash != want {

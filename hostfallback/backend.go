@@ -78,7 +78,7 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 	if err := errors.Join(p.hangUp(), p.end()); err != nil {
 		return nil, err
 	}
-	rows := layers(evidence{report: started.Report, base: base})
+	rows := layers(evidence{report: started.Report, watch: started.Watch, base: base})
 	return rows, sandbox.Complete(rows)
 }
 
@@ -136,7 +136,7 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	if err == nil {
 		err = agrees(plan, started.Report)
 		if err == nil {
-			err = satisfies(base, layers(evidence{report: started.Report, base: base}))
+			err = satisfies(base, layers(evidence{report: started.Report, watch: started.Watch, base: base}))
 		}
 		if err != nil {
 			err = errors.Join(err, p.hangUp(), p.end())

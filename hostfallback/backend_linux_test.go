@@ -98,18 +98,62 @@ func TestPosture(t *testing.T) {
 	if gaps := p.Warnings(); len(gaps) > 0 {
 		t.Errorf("gaps: %v", gaps)
 	}
-	for _, id := range []sandbox.LayerID{
-		sandbox.FSWrite, sandbox.NetOutbound, sandbox.UnixSockets, sandbox.NoNewPrivs, sandbox.Capabilities,
-		sandbox.SyscallFilter, sandbox.Signals, sandbox.Ptrace, sandbox.KernelSurface,
+	for id, word := range map[sandbox.LayerID]string{
+		sandbox.FSWrite: "write_root=", sandbox.FSRead: "list_outside=", sandbox.NetOutbound: "socket_inet=", sandbox.NetLoopback: "interfaces: ",
+		sandbox.UnixSockets: "socket_unix=", sandbox.ProcessLimit: "nproc=256 nofile=1024; watched=256", sandbox.MemoryLimit: "data=1073741824",
+		sandbox.CPULimit: "sched_getaffinity=", sandbox.DiskLimit: "fsize=1073741824; watched=2147483648", sandbox.OutputLimit: "keeps=1048576 logs=67108864",
+		sandbox.WallClock: "SUBREAPER=1", sandbox.NoNewPrivs: "NoNewPrivs=1; PR_GET_NO_NEW_PRIVS=1", sandbox.Capabilities: "capget=0000000000000000",
+		sandbox.SyscallFilter: "Seccomp=2", sandbox.Signals: "kill_parent=", sandbox.Ptrace: "ptrace_traceme=", sandbox.InheritedFDs: "open at exec: 0,1,2;",
+		sandbox.Environment: " HOME ", sandbox.Devices: "devices 1", sandbox.KernelSurface: "unshare_user=", sandbox.TreeKill: "SUBREAPER=1",
 	} {
-		if p.Layer(id).Evidence == "" {
-			t.Errorf("%s was not looked at from inside", id)
+		if l := p.Layer(id); !strings.Contains(l.Evidence, word) || strings.Contains(l.Evidence, "inside") {
+			t.Errorf("%s: %q does not say %q", id, l.Evidence, word)
 		}
+	}
+	for _, l := range p.Layers {
+		t.Logf("%-18s %-8s %-60s %s", l.ID, l.State, l.Mechanism, l.Evidence)
+	}
+	if l := p.Layer(sandbox.KernelSurface); l.State != sandbox.Partial || l.Code != "shared-kernel" || !strings.Contains(l.Remedy, "gVisor") {
+		t.Errorf("the kernel is shared, and the posture says %+v", l)
 	}
 	if p.Digest() != other.Posture().Digest() {
 		t.Error("two instances of one base have different digests")
 	}
 	if !strings.Contains(p.Identity, "python 3.") {
 		t.Errorf("identity %q", p.Identity)
+	}
+}
+
+// TestDigestOfLimits: an instance with another limit has another digest, because
+// what its mechanisms say was read back.
+func TestDigestOfLimits(t *testing.T) {
+	needWhole(t)
+	b := testBackend(t)
+	of := func(change func(*sandbox.Limits)) string {
+		base := testBase()
+		base.Limits = sandbox.DefaultLimits()
+		change(&base.Limits)
+		i := openInstance(t, b, base)
+		for _, l := range i.Posture().Layers {
+			if l.Evidence == "" {
+				t.Errorf("%s: no evidence", l.ID)
+			}
+		}
+		return i.Posture().Digest()
+	}
+	plain := of(func(*sandbox.Limits) {})
+	for name, change := range map[string]func(*sandbox.Limits){
+		"memory":        func(l *sandbox.Limits) { l.Memory = 512 << 20 },
+		"processes":     func(l *sandbox.Limits) { l.Processes = 100 },
+		"cpus":          func(l *sandbox.Limits) { l.MilliCPU = 1000 },
+		"open files":    func(l *sandbox.Limits) { l.OpenFiles = 200 },
+		"file size":     func(l *sandbox.Limits) { l.FileSize = 100 << 20 },
+		"workspace":     func(l *sandbox.Limits) { l.Workspace = 100 << 20 },
+		"output kept":   func(l *sandbox.Limits) { l.OutputKept = 1000 },
+		"output logged": func(l *sandbox.Limits) { l.OutputLogged = 1 << 20 },
+	} {
+		if of(change) == plain {
+			t.Errorf("another limit of %s, and the digest is the same", name)
+		}
 	}
 }

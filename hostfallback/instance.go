@@ -152,7 +152,7 @@ func (i *instance) bind(ctx context.Context, claim sandbox.Claim) error {
 	if want := runner.Hash(); ready.Runner != want {
 		return fmt.Errorf("greet the runner: it has the hash %.16s, brig installed %.16s", ready.Runner, want)
 	}
-	rows := layers(evidence{report: i.started.Report, observed: &ready.Observed, base: i.base})
+	rows := layers(evidence{report: i.started.Report, watch: i.started.Watch, observed: &ready.Observed, base: i.base})
 	if err := sandbox.Complete(rows); err != nil {
 		panic("BUG: " + err.Error())
 	}

@@ -14,6 +14,7 @@ import (
 // what the runner saw from inside. Without observed it is a forecast.
 type evidence struct {
 	report   confine.Report
+	watch    confine.Watch
 	observed *wire.Observed
 	base     sandbox.Base
 }
@@ -40,7 +41,7 @@ func layers(e evidence) []sandbox.Layer {
 	rows := make([]sandbox.Layer, 0, len(sandbox.Layers()))
 	for _, id := range sandbox.Layers() {
 		row := e.row(id)
-		row.ID = id
+		row.ID, row.Evidence = id, words(row.Evidence, e.reported(id))
 		rows = append(rows, row)
 	}
 	return rows
@@ -61,15 +62,15 @@ func (e evidence) row(id sandbox.LayerID) sandbox.Layer {
 	case sandbox.ProcessLimit:
 		return e.processLimit()
 	case sandbox.MemoryLimit:
-		return partial(fmt.Sprintf("rlimit data=%d, tree watched", e.report.Limits["data"]), "rlimit-per-process-only",
-			"each process is bounded by the kernel, all together are measured four times a second and ended above the limit", remedyDocker)
+		return e.limited(partial(fmt.Sprintf("rlimit data=%d, tree watched at %d", e.report.Limits["data"], e.watch.Memory), "rlimit-per-process-only",
+			"each process is bounded by the kernel, all together are measured four times a second and ended above the limit", remedyDocker), "data")
 	case sandbox.CPULimit:
 		return e.cpuLimit()
 	case sandbox.DiskLimit:
-		return partial(fmt.Sprintf("rlimit fsize=%d, tree watched", e.report.Limits["fsize"]), "disk-watched-only",
-			"each file is bounded by the kernel, all together are measured about once a second and the session is ended above the limit", remedyDocker)
+		return e.limited(partial(fmt.Sprintf("rlimit fsize=%d, tree watched at %d", e.report.Limits["fsize"], e.watch.Disk), "disk-watched-only",
+			"each file is bounded by the kernel, all together are measured about once a second and the session is ended above the limit", remedyDocker), "fsize")
 	case sandbox.OutputLimit:
-		return enforced("bounded by the runner and by brig")
+		return e.outputLimit()
 	case sandbox.WallClock:
 		return enforced("brig's own timer, then the tree kill")
 	case sandbox.NoNewPrivs:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"brig/orchestrator/sandbox"
+	"brig/orchestrator/wire"
 )
 
 // landlockName is the mechanism as pages show it.
@@ -45,10 +46,10 @@ func (e evidence) fsRead() sandbox.Layer {
 	}
 	if r.SharedShm {
 		reason, remedy := userns(r.Namespace)
-		return partial(e.landlockName(), r.Namespace.Code,
-			"shared memory of the user's other programs can be opened by those who know its name, because "+reason, remedy)
+		return e.contradicted(partial(e.landlockName(), r.Namespace.Code,
+			"shared memory of the user's other programs can be opened by those who know its name, because "+reason, remedy), "list_outside")
 	}
-	return enforced(e.landlockName())
+	return e.contradicted(enforced(e.landlockName()), "list_outside")
 }
 
 func (e evidence) network(gap string) sandbox.Layer {
@@ -85,16 +86,32 @@ func (e evidence) unixSockets() sandbox.Layer {
 }
 
 func (e evidence) processLimit() sandbox.Layer {
-	limit := e.base.Limits.Processes
+	// The number of open files is each process's own and has no layer to itself.
+	files := fmt.Sprintf(", rlimit nofile=%d", e.report.Limits["nofile"])
+	watched := fmt.Sprintf("tree watched at %d", e.watch.Processes)
+	var row sandbox.Layer
 	switch {
 	case e.report.UID == 0:
-		return partial(fmt.Sprintf("tree watched, %d", limit), "nproc-root",
+		row = partial(watched+files, "nproc-root",
 			"the kernel does not bound root; processes are counted four times a second", "do not run brig as root")
 	case e.report.Namespace.Applied:
-		return enforced(fmt.Sprintf("rlimit nproc=%d in a user namespace of its own, tree watched", limit))
+		row = enforced(fmt.Sprintf("rlimit nproc=%d in a user namespace of its own, %s%s", e.report.Limits["nproc"], watched, files))
 	default:
-		return partial("rlimit nproc, tree watched", "nproc-per-user",
+		row = partial("rlimit nproc, "+watched+files, "nproc-per-user",
 			"the kernel counts all processes of the user, so programs outside use up the limit and free it", remedyDocker)
+	}
+	return e.limited(row, "nproc", "nofile")
+}
+
+// limited returns a row that is off if the runner sees a higher limit than was set.
+func (e evidence) limited(row sandbox.Layer, names ...string) sandbox.Layer {
+	name := e.looser(names...)
+	if name == "" {
+		return row
+	}
+	return sandbox.Layer{
+		State: sandbox.Off, Mechanism: row.Mechanism, Code: "probe-disagrees", Remedy: "brig doctor",
+		Reason: "the limit " + name + " was set, but the runner sees a higher one",
 	}
 }
 
@@ -105,10 +122,27 @@ func (e evidence) cpuLimit() sandbox.Layer {
 		return partial(fmt.Sprintf("affinity to %d processors", e.report.CPUs), "affinity-can-be-undone",
 			"code can choose other processors for itself", remedyDocker)
 	case e.report.CPUs > 0 && e.report.CPUs*1000 <= limit:
-		return enforced(fmt.Sprintf("the machine gives brig %d processors, which is within the limit", e.report.CPUs))
+		return enforced(fmt.Sprintf("the machine gives brig %d processors, which is within the limit of %g", e.report.CPUs, float64(limit)/1000))
 	default:
 		return off("cgroup-not-delegated", "processors cannot be divided without a control group", remedyDocker)
 	}
+}
+
+// outputLimit goes by the bounds that the runner says it works with. Before
+// there is one, they are those that it will be given.
+func (e evidence) outputLimit() sandbox.Layer {
+	want := e.base.Limits.Bounds()
+	if e.observed == nil {
+		return enforced(outputBounds(want))
+	}
+	if e.observed.Bounds != want {
+		return off("probe-disagrees", "the runner works with other bounds than it was given", "brig doctor")
+	}
+	return enforced(outputBounds(e.observed.Bounds))
+}
+
+func outputBounds(b wire.Bounds) string {
+	return fmt.Sprintf("the runner and brig keep %d and log %d bytes", b.Kept, b.Logged)
 }
 
 func (e evidence) noNewPrivs() sandbox.Layer {
@@ -199,9 +233,17 @@ func (e evidence) devices() sandbox.Layer {
 	return enforced(e.landlockName() + ": null, zero, full, random")
 }
 
+// kernelSurface is partial at its best: whatever the filter lets through, the
+// machine's own kernel answers.
 func (e evidence) kernelSurface() sandbox.Layer {
 	if !e.report.Seccomp.Applied {
 		return missing(e.report.Seccomp.Layer, "the system call filter")
 	}
-	return e.contradicted(enforced("seccomp"), "unshare_user", "io_uring_setup", "keyctl", "mount")
+	row := e.contradicted(enforced("shared kernel behind the system call filter"), "unshare_user", "io_uring_setup", "keyctl", "mount")
+	if row.State == sandbox.Enforced {
+		row.State, row.Code = sandbox.Partial, "shared-kernel"
+		row.Reason = "the code shares the kernel of this machine"
+		row.Remedy = "start a Docker engine with the gVisor runtime and set docker.runtime to runsc"
+	}
+	return row
 }

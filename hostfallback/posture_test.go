@@ -15,12 +15,22 @@ func whole() confine.Report {
 	return confine.Report{
 		Kernel: "6.18", UID: 1000, Namespace: confine.Layer{Applied: true}, PrivateShm: true,
 		Limits: map[string]uint64{"core": 0, "data": 1 << 30, "fsize": 1 << 30, "nofile": 1024, "nproc": 256},
-		CPUs:   2, NoNewPrivs: true,
-		Landlock: confine.Landlock{Layer: confine.Layer{Applied: true}, ABI: 7, Used: 7, Errata: 7, Net: true, Rules: 30},
+		CPUs:   2, Processors: []int{0, 1}, NoNewPrivs: true, CapEff: strings.Repeat("0", 16),
+		Kept: []int{0, 1, 2}, Closed: 5, Variables: []string{"HOME", "PATH"},
+		Landlock: confine.Landlock{
+			Layer: confine.Layer{Applied: true}, ABI: 7, Used: 7, Errata: 7, Net: true,
+			Handled: confine.Handled{FS: 0xffff, Net: 3, Scoped: 3}, Rules: 30, ByKind: confine.Rules{Write: 2, Execute: 7, Read: 19, Devices: 1, Shm: 1},
+		},
 		Seccomp: confine.Seccomp{
 			Layer: confine.Layer{Applied: true}, Arch: "x86-64", Filter: confine.Filter{Metadata: true}, Length: 156, Hash: "abc",
 		},
 	}
+}
+
+// watched is what a supervisor reports that was told the defaults.
+func watched() confine.Watch {
+	l := sandbox.DefaultLimits()
+	return confine.Watch{Subreaper: true, Memory: l.Memory, Processes: l.Processes, Disk: l.Workspace}
 }
 
 // calm is what a runner observes when everything holds.
@@ -29,10 +39,12 @@ func calm() *wire.Observed {
 		Status: map[string]string{
 			"NoNewPrivs": "1", "Seccomp": "2", "CapEff": strings.Repeat("0", 16), "CapPrm": strings.Repeat("0", 16), "CapAmb": strings.Repeat("0", 16),
 		},
+		Rlimits: map[string]wire.Rlimit{"data": {Soft: 1 << 30, Hard: 1 << 30}},
+		Bounds:  sandbox.DefaultLimits().Bounds(),
 		Attempts: map[string]string{
 			"write_root": "EROFS", "chmod_root": "EROFS", "socket_inet": "EACCES", "socket_unix": "EACCES", "socket_netlink": "EAFNOSUPPORT",
 			"socket_vsock": "EAFNOSUPPORT", "io_uring_setup": "ENOSYS", "ptrace_traceme": "EPERM", "keyctl": "EPERM", "mount": "EPERM",
-			"unshare_user": "EPERM", "kill_parent": "EPERM", "write_workspace": "ok", "write_scratch": "ok",
+			"unshare_user": "EPERM", "kill_parent": "EPERM", "list_outside": "EACCES", "write_workspace": "ok", "write_scratch": "ok",
 		},
 	}
 }
@@ -42,6 +54,7 @@ func calm() *wire.Observed {
 func TestLayers(t *testing.T) {
 	alwaysPartial := map[sandbox.LayerID]string{
 		sandbox.MemoryLimit: "partial rlimit-per-process-only", sandbox.DiskLimit: "partial disk-watched-only",
+		sandbox.KernelSurface: "partial shared-kernel",
 	}
 	landlock := func(r *confine.Report, used int) {
 		r.Landlock.ABI, r.Landlock.Used, r.Landlock.Net = used, used, used >= 4
@@ -141,18 +154,26 @@ func TestLayers(t *testing.T) {
 			e.observed.Attempts["socket_inet"] = "ok"
 			e.observed.Attempts["write_root"] = "ok"
 			e.observed.Attempts["kill_parent"] = "ok"
+			e.observed.Attempts["list_outside"] = "ok"
+			e.observed.Attempts["keyctl"] = "ok"
+			e.observed.Rlimits["data"] = wire.Rlimit{Soft: 1 << 30, Hard: -1}
+			e.observed.Rlimits["fsize"] = wire.Rlimit{Soft: 1, Hard: 1 << 40}
+			e.observed.Rlimits["nofile"] = wire.Rlimit{Soft: 1024, Hard: 4096}
+			e.observed.Bounds.Kept++
 			e.observed.Status["NoNewPrivs"] = "0"
 			e.observed.Status["Seccomp"] = "0"
 			e.observed.Status["CapEff"] = "00000000a80425fb"
 		}, map[sandbox.LayerID]string{
 			sandbox.NetOutbound: "off probe-disagrees", sandbox.NetLoopback: "off probe-disagrees", sandbox.FSWrite: "off probe-disagrees",
 			sandbox.Signals: "off probe-disagrees", sandbox.NoNewPrivs: "off probe-disagrees", sandbox.SyscallFilter: "off probe-disagrees",
-			sandbox.Capabilities: "off probe-disagrees",
+			sandbox.Capabilities: "off probe-disagrees", sandbox.FSRead: "off probe-disagrees", sandbox.MemoryLimit: "off probe-disagrees",
+			sandbox.DiskLimit: "off probe-disagrees", sandbox.ProcessLimit: "off probe-disagrees", sandbox.OutputLimit: "off probe-disagrees",
+			sandbox.KernelSurface: "off probe-disagrees",
 		}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			e := evidence{report: whole(), observed: calm(), base: testBaseOf(sandbox.ModeBestEffort)}
+			e := evidence{report: whole(), watch: watched(), observed: calm(), base: testBaseOf(sandbox.ModeBestEffort)}
 			c.change(&e)
 			rows := layers(e)
 			if err := sandbox.Complete(rows); err != nil {
@@ -173,6 +194,9 @@ func TestLayers(t *testing.T) {
 				if row.State != sandbox.Enforced && row.Remedy == "" {
 					t.Errorf("%s: a gap without a remedy", row.ID)
 				}
+				if row.Evidence == "" && (e.observed != nil || row.ID != sandbox.OutputLimit) {
+					t.Errorf("%s: no evidence", row.ID)
+				}
 			}
 		})
 	}
@@ -186,7 +210,7 @@ func TestPromised(t *testing.T) {
 	if ids := promised(sandbox.Base{Network: sandbox.NetworkAllow}); slices.Contains(ids, sandbox.NetOutbound) {
 		t.Error("a closed network is promised although it was opened by name")
 	}
-	if err := satisfies(testBaseOf(sandbox.ModeRequire), layers(evidence{report: whole(), observed: calm(), base: testBaseOf(sandbox.ModeRequire)})); err != nil {
+	if err := satisfies(testBaseOf(sandbox.ModeRequire), layers(evidence{report: whole(), watch: watched(), observed: calm(), base: testBaseOf(sandbox.ModeRequire)})); err != nil {
 		t.Errorf("require refuses a whole machine: %v", err)
 	}
 	gap := whole()
@@ -203,7 +227,7 @@ func TestPromised(t *testing.T) {
 
 // TestAgrees: a report that does not fit the plan is found.
 func TestAgrees(t *testing.T) {
-	plan := confine.Plan{Mode: confine.ModeBestEffort, Limits: confine.Limits{Memory: 1 << 30, OpenFiles: 1024, FileSize: 1 << 30}}
+	plan := confine.Plan{Mode: confine.ModeBestEffort, Env: []string{"HOME=/", "PATH=/bin"}, Limits: confine.Limits{Memory: 1 << 30, OpenFiles: 1024, FileSize: 1 << 30}}
 	good := func() confine.Report {
 		r := whole()
 		r.Seccomp.Hash, _ = confine.FilterHash("amd64", r.Seccomp.Filter)
@@ -216,6 +240,8 @@ func TestAgrees(t *testing.T) {
 		"privileges":    func(r *confine.Report) { r.NoNewPrivs = false },
 		"limit missing": func(r *confine.Report) { delete(r.Limits, "data") },
 		"limit higher":  func(r *confine.Report) { r.Limits["nofile"] = 4096 },
+		"descriptors":   func(r *confine.Report) { r.Kept = append(r.Kept, 7) },
+		"environment":   func(r *confine.Report) { r.Variables = append(r.Variables, "AWS_SECRET") },
 		"other filter":  func(r *confine.Report) { r.Seccomp.Hash = "0" },
 		"network": func(r *confine.Report) {
 			r.Seccomp.Filter.Inet = true

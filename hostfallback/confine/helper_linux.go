@@ -3,10 +3,14 @@ package confine
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -56,6 +60,9 @@ func confine() int {
 	if f := h.apply(); f != nil {
 		return fail(f)
 	}
+	if err := h.handover(); err != nil {
+		return fail(failure(StageFiles, err))
+	}
 	report, err := json.Marshal(Event{Started: &Started{PID: os.Getpid(), Report: h.report}})
 	if err != nil {
 		return fail(failure(StageReport, err))
@@ -81,6 +88,7 @@ type helper struct {
 	plan   Plan
 	order  order
 	report Report
+	open   *os.File // lists this process's descriptors; opened before that could be refused
 }
 
 // apply runs the steps in the only order in which they work: mounts are refused
@@ -98,7 +106,7 @@ func (h *helper) apply() *Failure {
 	}{
 		{StageNamespace, h.namespace},
 		{StageSession, h.session},
-		{StageFiles, func() error { return sys.CloseOnExec(3) }},
+		{StageFiles, h.files},
 		{StageLimits, h.limits},
 		{StagePrivs, h.privileges},
 		{StageLandlock, h.landlock},
@@ -137,6 +145,52 @@ func (h *helper) privileges() error {
 		return err
 	}
 	h.report.NoNewPrivs = got == 1
+	held, err := sys.EffectiveCapabilities()
+	if err != nil {
+		return err
+	}
+	h.report.CapEff = fmt.Sprintf("%016x", held)
+	return nil
+}
+
+// files keeps every descriptor but the runner's three from it.
+func (h *helper) files() (err error) {
+	if err := sys.CloseOnExec(3); err != nil {
+		return err
+	}
+	h.open, err = os.Open("/proc/self/fd")
+	return err
+}
+
+// handover looks at what the runner gets from this process: which descriptors
+// stay open when it starts, and the names of its environment.
+func (h *helper) handover() error {
+	names, err := h.open.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		fd, err := strconv.Atoi(name)
+		if err != nil {
+			return err
+		}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		switch {
+		case errors.Is(err, unix.EBADF): // closed meanwhile
+		case err != nil:
+			return os.NewSyscallError("fcntl", err)
+		case flags&unix.FD_CLOEXEC != 0:
+			h.report.Closed++
+		default:
+			h.report.Kept = append(h.report.Kept, fd)
+		}
+	}
+	slices.Sort(h.report.Kept)
+	for _, entry := range h.plan.Env {
+		name, _, _ := strings.Cut(entry, "=")
+		h.report.Variables = append(h.report.Variables, name)
+	}
+	slices.Sort(h.report.Variables)
 	return nil
 }
 

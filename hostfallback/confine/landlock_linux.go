@@ -73,6 +73,7 @@ func (h *helper) landlock() error {
 		config.HandledAccessNet = 0 // with network on, nothing restricts ports
 	}
 	r.Net = config.HandledAccessNet != 0
+	r.Handled = Handled{FS: uint64(config.HandledAccessFS), Net: uint64(config.HandledAccessNet), Scoped: uint64(config.Scoped)}
 	rules := h.rules(config.HandledAccessFS)
 	fd, flags, err := config.NewRulesetFD(rules...)
 	if err != nil {
@@ -92,7 +93,7 @@ func (h *helper) landlock() error {
 // are the rights that the preset knows.
 func (h *helper) rules(handled landlock.AccessFSSet) []landlock.Rule {
 	var rules []landlock.Rule
-	grant := func(rights landlock.AccessFSSet, paths ...string) {
+	grant := func(count *int, rights landlock.AccessFSSet, paths ...string) {
 		for _, path := range paths {
 			info, err := os.Stat(path)
 			if err != nil {
@@ -105,19 +106,21 @@ func (h *helper) rules(handled landlock.AccessFSSet) []landlock.Rule {
 			}
 			if set != 0 {
 				rules = append(rules, landlock.PathAccess(set, path))
+				*count++
 			}
 		}
 	}
-	grant(rightsWrite, h.plan.Workspace, h.plan.Scratch)
-	grant(rightsExecute, h.plan.Grants.Execute...)
-	grant(rightsRead, h.plan.Grants.Read...)
-	grant(rightsDevice, h.plan.Grants.Devices...)
+	by := &h.report.Landlock.ByKind
+	grant(&by.Write, rightsWrite, h.plan.Workspace, h.plan.Scratch)
+	grant(&by.Execute, rightsExecute, h.plan.Grants.Execute...)
+	grant(&by.Read, rightsRead, h.plan.Grants.Read...)
+	grant(&by.Devices, rightsDevice, h.plan.Grants.Devices...)
 	switch {
 	case h.report.PrivateShm:
-		grant(rightsWrite, "/dev/shm")
+		grant(&by.Shm, rightsWrite, "/dev/shm")
 	case h.plan.Mode == ModeBestEffort:
 		h.report.SharedShm = true
-		grant(rightsSharedShm, "/dev/shm")
+		grant(&by.Shm, rightsSharedShm, "/dev/shm")
 	}
 	return rules
 }

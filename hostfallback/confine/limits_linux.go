@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -35,17 +36,16 @@ func (h *helper) limits() error {
 		if err != nil {
 			return err
 		}
-		if err := setLimit(r.resource, want); err != nil {
+		if h.report.Limits[r.name], err = setLimit(r.resource, want); err != nil {
 			return err
 		}
-		h.report.Limits[r.name] = want
 	}
 	if l.Memory > 0 {
 		want, err := possible(unix.RLIMIT_DATA, uint64(l.Memory))
 		if err != nil {
 			return err
 		}
-		h.report.Limits["data"] = want // limitData sets it; a start where that fails is none
+		h.report.Limits["data"] = want // limitData sets it and reads it back; a start where that fails is none
 	}
 	return h.affinity()
 }
@@ -58,7 +58,11 @@ func (h *helper) limitData() error {
 	if !ok {
 		return nil
 	}
-	return setLimit(unix.RLIMIT_DATA, want)
+	got, err := setLimit(unix.RLIMIT_DATA, want)
+	if err == nil && got != want {
+		err = fmt.Errorf("set a limit of %d bytes of data, and it is %d", want, got)
+	}
+	return err
 }
 
 // possible is the wanted limit, or the one in force if that is tighter.
@@ -70,18 +74,50 @@ func possible(resource int, want uint64) (uint64, error) {
 	return min(want, now.Max), nil
 }
 
-// setLimit sets both limits. It is the function of x/sys and not a raw call: Go
-// keeps the number of open files it found at its start and would restore it on exec.
-func setLimit(resource int, n uint64) error {
-	return os.NewSyscallError("setrlimit", unix.Setrlimit(resource, &unix.Rlimit{Cur: n, Max: n}))
+// setLimit sets both limits and reads back what is in force. It is the function
+// of x/sys and not a raw call: Go keeps the number of open files it found at its
+// start and would restore it on exec.
+func setLimit(resource int, n uint64) (uint64, error) {
+	if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: n, Max: n}); err != nil {
+		return 0, os.NewSyscallError("setrlimit", err)
+	}
+	var now unix.Rlimit
+	if err := unix.Getrlimit(resource, &now); err != nil {
+		return 0, os.NewSyscallError("getrlimit", err)
+	}
+	return now.Max, nil
 }
 
 // affinity narrows the process to as many processors as the limit says. Code
 // can widen it again: it bounds what happens by accident.
 func (h *helper) affinity() error {
-	var now, want unix.CPUSet
+	mine, err := processors()
+	if err != nil {
+		return err
+	}
+	if limit := h.plan.Limits.CPUs; limit > 0 && len(mine) > limit {
+		var want unix.CPUSet
+		// Sessions start at different processors, so that they do not share a few.
+		for i := range limit {
+			want.Set(mine[(os.Getpid()+i)%len(mine)])
+		}
+		if err := unix.SchedSetaffinity(0, &want); err != nil {
+			return os.NewSyscallError("sched_setaffinity", err)
+		}
+		h.report.Narrowed = true
+		if mine, err = processors(); err != nil {
+			return err
+		}
+	}
+	h.report.CPUs, h.report.Processors = len(mine), mine
+	return nil
+}
+
+// processors are the numbers of those that this thread may use.
+func processors() ([]int, error) {
+	var now unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &now); err != nil {
-		return os.NewSyscallError("sched_getaffinity", err)
+		return nil, os.NewSyscallError("sched_getaffinity", err)
 	}
 	var mine []int
 	for cpu := range len(now) * 64 {
@@ -89,17 +125,5 @@ func (h *helper) affinity() error {
 			mine = append(mine, cpu)
 		}
 	}
-	h.report.CPUs = len(mine)
-	if h.plan.Limits.CPUs <= 0 || len(mine) <= h.plan.Limits.CPUs {
-		return nil
-	}
-	// Sessions start at different processors, so that they do not share a few.
-	for i := range h.plan.Limits.CPUs {
-		want.Set(mine[(os.Getpid()+i)%len(mine)])
-	}
-	if err := unix.SchedSetaffinity(0, &want); err != nil {
-		return os.NewSyscallError("sched_setaffinity", err)
-	}
-	h.report.CPUs, h.report.Narrowed = h.plan.Limits.CPUs, true
-	return nil
+	return mine, nil
 }

@@ -95,10 +95,15 @@ type Report struct {
 	Namespace  Layer             `json:"namespace"`
 	PrivateShm bool              `json:"private_shm"` // /dev/shm is the instance's own
 	SharedShm  bool              `json:"shared_shm"`  // /dev/shm of the machine is granted
-	Limits     map[string]uint64 `json:"limits"`      // rlimits as set, by name
+	Limits     map[string]uint64 `json:"limits"`      // rlimits by name, as getrlimit answered after they were set
 	CPUs       int               `json:"cpus"`        // processors it may use
+	Processors []int             `json:"processors"`  // their numbers, as sched_getaffinity answered last
 	Narrowed   bool              `json:"narrowed"`    // they are fewer than brig may use
 	NoNewPrivs bool              `json:"no_new_privs"`
+	CapEff     string            `json:"cap_eff"`   // hex, as capget answered after they were dropped
+	Kept       []int             `json:"kept"`      // descriptors that stay open when the runner starts
+	Closed     int               `json:"closed"`    // descriptors that are closed by that
+	Variables  []string          `json:"variables"` // names of the environment that the runner is started with
 	Landlock   Landlock          `json:"landlock"`
 	Seccomp    Seccomp           `json:"seccomp"`
 }
@@ -118,8 +123,27 @@ type Landlock struct {
 	Used    int      `json:"used"`   // of the preset that was enforced
 	Errata  int      `json:"errata"` // fixes the kernel says it has
 	Net     bool     `json:"net"`    // TCP connect and bind are refused
+	Handled Handled  `json:"handled"`
 	Rules   int      `json:"rules"`
+	ByKind  Rules    `json:"by_kind"`
 	Missing []string `json:"missing,omitempty"` // grants whose path could not be used
+}
+
+// Handled are the rights that the ruleset refuses unless a rule grants them, as
+// the kernel's bits.
+type Handled struct {
+	FS     uint64 `json:"fs"`
+	Net    uint64 `json:"net"`
+	Scoped uint64 `json:"scoped"`
+}
+
+// Rules counts the rules of a ruleset by what they grant.
+type Rules struct {
+	Write   int `json:"write"`
+	Execute int `json:"execute"`
+	Read    int `json:"read"`
+	Devices int `json:"devices"`
+	Shm     int `json:"shm"`
 }
 
 // Seccomp is the system call filter that was installed.
@@ -157,6 +181,15 @@ type Event struct {
 type Started struct {
 	PID    int    `json:"pid"`
 	Report Report `json:"report"`
+	Watch  Watch  `json:"watch"`
+}
+
+// Watch is what the supervisor does for a whole tree of processes.
+type Watch struct {
+	Subreaper bool  `json:"subreaper"` // as prctl answered: what loses its parent becomes the supervisor's child
+	Memory    int64 `json:"memory"`    // above these the tree is ended; 0 is not watched
+	Processes int   `json:"processes"`
+	Disk      int64 `json:"disk"`
 }
 
 // EndCause is why the supervisor ended an instance, or that it ended by itself.

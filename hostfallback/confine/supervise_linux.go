@@ -62,6 +62,13 @@ func (s *supervisor) run() error {
 	if err := sys.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1); err != nil {
 		return failure(StageSession, err)
 	}
+	subreaper, err := sys.Subreaper()
+	if err == nil && !subreaper {
+		err = errors.New("orphans do not come to the supervisor")
+	}
+	if err != nil {
+		return failure(StageSession, err)
+	}
 	line, err := bufio.NewReader(io.LimitReader(s.control, maxPlan)).ReadBytes('\n')
 	if err != nil {
 		return failure(StagePlan, fmt.Errorf("read the plan: %w", err))
@@ -79,8 +86,12 @@ func (s *supervisor) run() error {
 	if err != nil {
 		return err
 	}
+	limits := s.plan.Limits
+	started := Event{Started: &Started{PID: pid, Report: report, Watch: Watch{
+		Subreaper: subreaper, Memory: limits.Memory, Processes: limits.Processes, Disk: limits.Disk,
+	}}}
 	if s.plan.CheckOnly {
-		s.tell(Event{Started: &Started{PID: pid, Report: report}})
+		s.tell(started)
 		return nil
 	}
 	if err := dropStreams(); err != nil {
@@ -88,7 +99,7 @@ func (s *supervisor) run() error {
 		return failure(StageFiles, err)
 	}
 	reaped := reap(pid)
-	s.tell(Event{Started: &Started{PID: pid, Report: report}})
+	s.tell(started)
 	ended := s.watch(reaped)
 	s.sweep(&ended, reaped)
 	s.tell(Event{Ended: &ended})

@@ -274,6 +274,7 @@ func (m Ready) check() error {
 		tooLong("executable", m.Executable, maxText), outside("number of packages", int64(len(m.Packages)), 0, maxEntries),
 		negative("pid", int64(o.PID)), outside("uid", int64(o.UID), -1, 1<<32), outside("gid", int64(o.GID), -1, 1<<32),
 		outside("dumpable", int64(o.Dumpable), -1, 2),
+		negative("bounds", min(o.Bounds.Kept, o.Bounds.Logged, o.Bounds.Display)),
 		outside("number of entries", int64(max(len(o.Status), len(o.Mounts), len(o.Interfaces), len(o.Rlimits), len(o.Cgroup), len(o.Attempts))), 0, maxEntries),
 		tooLong("uid_map", o.UIDMap, maxText), tooLong("kernel", o.Kernel, maxText), tooLong("apparmor", o.AppArmor, maxText),
 	); err != nil {

@@ -82,8 +82,9 @@ type Observed struct {
 	// "unavailable" where this Python cannot try it: write_root, write_workspace,
 	// write_scratch, exec_workspace, unshare_user, socket_inet, socket_unix,
 	// socket_netlink, socket_vsock, io_uring_setup, ptrace_traceme, keyctl, mount,
-	// kill_parent (signal 0), chmod_root.
+	// kill_parent (signal 0), chmod_root, list_outside (the directory that scratch is in).
 	Attempts map[string]string `json:"attempts"`
+	Bounds   Bounds            `json:"bounds"` // of output, as the runner will hold them
 }
 
 // Mount is one line of mountinfo, shortened.

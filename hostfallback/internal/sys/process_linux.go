@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,6 +83,25 @@ func DropCapabilities() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	return unix.Capset(&header, &none[0])
+}
+
+// EffectiveCapabilities are those of the calling thread, as bits.
+func EffectiveCapabilities() (uint64, error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return 0, err
+	}
+	return uint64(data[1].Effective)<<32 | uint64(data[0].Effective), nil
+}
+
+// Subreaper says whether this process gets the orphans of its descendants.
+func Subreaper() (bool, error) {
+	var on int32
+	if err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&on)), 0, 0, 0); err != nil {
+		return false, err
+	}
+	return on == 1, nil
 }
 
 // Bits of PR_SET_SECUREBITS (linux/securebits.h); each is followed by its lock.

@@ -201,6 +201,7 @@ def _attempts(workspace, scratch):
         ("keyctl", lambda: _syscall(1, 0, -3, 0)),
         ("mount", lambda: _mount(scratch)),
         ("kill_parent", _kill_parent(os.getppid())),
+        ("list_outside", lambda: os.listdir(os.path.dirname(scratch))),
         ("chmod_root", lambda: os.chmod("/", stat.S_IMODE(os.stat("/").st_mode))),
     ]
 

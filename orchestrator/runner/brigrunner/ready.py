@@ -54,11 +54,13 @@ def _seed(source, target):
 
 def report(directory, hello, dumpable):
     from . import observe
+    observed = observe.observed(hello["workspace"], hello["scratch"], dumpable)
+    observed["bounds"] = {name: hello["bounds"][name] for name in ("kept", "logged", "display")}
     return {
         "type": "ready", "version": VERSION, "runner": source_hash(directory),
         "python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name,
         "executable": sys.executable or "", "packages": observe.packages(),
-        "observed": observe.observed(hello["workspace"], hello["scratch"], dumpable),
+        "observed": observed,
     }
 
 
