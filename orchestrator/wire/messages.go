@@ -84,7 +84,7 @@ type Observed struct {
 	// socket_netlink, socket_vsock, io_uring_setup, ptrace_traceme, keyctl, mount,
 	// kill_parent (signal 0), chmod_root, list_outside (the directory that scratch is in).
 	Attempts map[string]string `json:"attempts"`
-	Bounds   Bounds            `json:"bounds"` // of output, as the runner will hold them
+	Bounds   Bounds            `json:"bounds,omitzero"` // of output, as the runner will hold them
 }
 
 // Mount is one line of mountinfo, shortened.
