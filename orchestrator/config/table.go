@@ -32,7 +32,7 @@ func containment() []row {
 			at:    func(c *Config) *sandbox.Kind { return &c.Execution.Backend },
 			words: []sandbox.Kind{sandbox.Docker, sandbox.Host, sandbox.WASM, sandbox.InProcess},
 		}},
-		{"execution.fallback", "", false, "What runs code when no container engine answers. With none, nothing runs then.", choice[sandbox.Kind]{
+		{"execution.fallback", "", false, "What runs code when no container engine answers or its image cannot be made. With none, nothing runs then. Settings that ask an engine for something that it does not have are refused, whatever this says.", choice[sandbox.Kind]{
 			at: func(c *Config) *sandbox.Kind { return &c.Execution.Fallback }, words: []sandbox.Kind{sandbox.Host, None},
 		}},
 		{"host.sandbox", "HOST_SANDBOX", false, "How strictly the host sandbox is required. require: nothing runs unless every layer that the host sandbox promises is enforced: " + promisedByHost + ". Not among them are memory-limit, disk-limit and, as root, process-limit: there brig watches, and ends what exceeds the limit. best-effort: as much as the system can, every gap is announced. off: code runs unsandboxed.", choice[sandbox.Mode]{
@@ -52,7 +52,7 @@ func containment() []row {
 		{"docker.context", "", false, "Which context of the docker command names the engine.", text{
 			func(c *Config) *string { return &c.Docker.Context }, "the name of a docker context", "as the docker command finds it", validContext,
 		}},
-		{"docker.runtime", "", false, "The engine's runtime for containers. auto takes the strongest that the engine offers and says which.", text{
+		{"docker.runtime", "", false, "The engine's runtime for containers. auto: the engine's own default; the posture says which that is.", text{
 			func(c *Config) *string { return &c.Docker.Runtime }, "auto, or the name of a runtime that the engine knows, such as runc, runsc or kata", "", validName,
 		}},
 		{"docker.tier", "", false, "The packages in the image. core: the standard library. standard: numpy, pandas, matplotlib, openpyxl and pyarrow too.", choice[Tier]{
