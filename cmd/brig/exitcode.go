@@ -18,6 +18,7 @@ const (
 	exitTimeout     exitCode = 124
 	exitFailed      exitCode = 125
 	exitInterrupted exitCode = 130
+	exitQuit        exitCode = 131
 	exitKilled      exitCode = 137
 	exitPipe        exitCode = 141
 	exitTerminated  exitCode = 143
@@ -38,7 +39,9 @@ func exitRows() []exitRow {
 		{"0 to 255", "exit", "the program's own status, passed through unchanged"},
 		{"124", "timeout", "the time limit ended the run, as with timeout(1)"},
 		{"125", "refused, backend-lost, internal", "brig refused or failed; the message says why and what to type next"},
+		{"125", "ok", "the code ran to its end, but a file could not be brought back, a figure not saved or the session not removed; \"warnings\" say which"},
 		{"130", "interrupted, cancelled", "Ctrl-C"},
+		{"131", "cancelled", "Ctrl-\\, or brig was told to quit; the run was ended"},
 		{"137", "memory, processes, disk, output, killed", "a limit ended the run, or the interpreter was killed"},
 		{"128 + N", "killed", "the interpreter died of signal N, as a shell reports it"},
 		{"141", "cancelled", "whoever read brig's output closed it; the run was ended"},

@@ -12,12 +12,13 @@ import (
 var (
 	errInterrupted = errors.New("interrupted")
 	errTerminated  = errors.New("told to terminate")
+	errQuit        = errors.New("told to quit")
 )
 
 // signals turns what the system tells brig into the end of what it is doing. The
 // first Ctrl-C asks the running code to stop, if code is running; the second
 // ends it; the third ends brig itself and leaves the rest to what ends sessions
-// whose brig died. To terminate is to end at once, but in order.
+// whose brig died. To terminate or to quit (Ctrl-\) is to end at once, but in order.
 type signals struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -34,7 +35,7 @@ func watchSignals(parent context.Context) *signals {
 	// A closed standard output must come back as a write error, so that the
 	// session is closed in order: hence SIGPIPE, which is caught and not ignored
 	// because what brig starts would inherit the latter.
-	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE} {
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE} {
 		if !signal.Ignored(sig) { // as nohup, and shells for jobs in the background, want it
 			signal.Notify(s.got, sig)
 		}
@@ -59,6 +60,8 @@ func (s *signals) loop() {
 			} else {
 				soft()
 			}
+		case syscall.SIGQUIT:
+			s.cancel(errQuit)
 		default:
 			s.cancel(errTerminated)
 		}
@@ -91,6 +94,8 @@ func (s *signals) exit() (exitCode, bool) {
 	switch cause := context.Cause(s.ctx); {
 	case errors.Is(cause, errTerminated):
 		return exitTerminated, true
+	case errors.Is(cause, errQuit):
+		return exitQuit, true
 	case errors.Is(cause, errInterrupted):
 		return exitInterrupted, true
 	default:

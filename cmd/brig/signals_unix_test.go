@@ -109,6 +109,17 @@ func TestCtrlCInterrupts(t *testing.T) {
 	}
 }
 
+// TestForceIsTold: what the detail of a result says beyond its cause is not kept
+// from a person.
+func TestForceIsTold(t *testing.T) {
+	s := startRun(t, stubborn)
+	s.signal(t, syscall.SIGINT)
+	s.end(t, exitInterrupted, 20*time.Second)
+	if got := s.stderr.String(); !strings.Contains(got, "brig: interrupted\n") || !strings.Contains(got, "by force") {
+		t.Errorf("standard error is:\n%s", got)
+	}
+}
+
 func TestSecondCtrlCEnds(t *testing.T) {
 	s := startRun(t, stubborn)
 	s.signal(t, syscall.SIGINT)
@@ -120,12 +131,20 @@ func TestSecondCtrlCEnds(t *testing.T) {
 }
 
 func TestTerminateEndsInOrder(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+	for _, c := range []struct {
+		sig  syscall.Signal
+		code exitCode
+		says string
+	}{
+		{syscall.SIGTERM, exitTerminated, "brig: cancelled: told to terminate"},
+		{syscall.SIGHUP, exitTerminated, "brig: cancelled: told to terminate"},
+		{syscall.SIGQUIT, exitQuit, "brig: cancelled: told to quit"},
+	} {
 		s := startRun(t, stubborn)
-		s.signal(t, sig)
-		s.end(t, exitTerminated, 20*time.Second)
-		if !strings.Contains(s.stderr.String(), "brig: cancelled: told to terminate") {
-			t.Errorf("after %s, standard error is:\n%s", sig, s.stderr.String())
+		s.signal(t, c.sig)
+		s.end(t, c.code, 20*time.Second)
+		if got := s.stderr.String(); !strings.Contains(got, c.says) || strings.Contains(got, "goroutine") {
+			t.Errorf("after %s, standard error is:\n%s", c.sig, got)
 		}
 	}
 }
