@@ -94,6 +94,16 @@ which it was and why.
 	)
 	root.SetHelpCommand(helpCommand())
 	group(root)
+	// What every program answers, beside the verb that does the same.
+	asked, asJSON, verbs := false, false, root.RunE
+	root.Flags().BoolVarP(&asked, "version", "v", false, "which brig this is, as: brig version")
+	root.Flags().BoolVar(&asJSON, "json", false, "with --version: print one JSON object")
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if asked && len(args) == 0 {
+			return p.version(asJSON)
+		}
+		return verbs(c, args)
+	}
 	return root
 }
 

@@ -56,23 +56,25 @@ func (p *program) versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Which brig this is",
 		Args:  noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			v := readVersion()
-			if asJSON {
-				return p.printJSON(v)
-			}
-			fmt.Fprintf(p.tui.stdout, "brig %s\n", v.Version)
-			if v.Commit != "" {
-				changed := ""
-				if v.Modified {
-					changed = ", with changes that are not committed"
-				}
-				fmt.Fprintf(p.tui.stdout, "commit    %s%s\n", v.Commit, changed)
-			}
-			fmt.Fprintf(p.tui.stdout, "go        %s %s\nrunner    %.16s\nprotocol  %d\n", v.Go, v.Platform, v.Runner, v.Protocol)
-			return nil
-		},
+		RunE:  func(*cobra.Command, []string) error { return p.version(asJSON) },
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+func (p *program) version(asJSON bool) error {
+	v := readVersion()
+	if asJSON {
+		return p.printJSON(v)
+	}
+	fmt.Fprintf(p.tui.stdout, "brig %s\n", v.Version)
+	if v.Commit != "" {
+		changed := ""
+		if v.Modified {
+			changed = ", with changes that are not committed"
+		}
+		fmt.Fprintf(p.tui.stdout, "commit    %s%s\n", v.Commit, changed)
+	}
+	fmt.Fprintf(p.tui.stdout, "go        %s %s\nrunner    %.16s\nprotocol  %d\n", v.Go, v.Platform, v.Runner, v.Protocol)
+	return nil
 }
