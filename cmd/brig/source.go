@@ -37,7 +37,7 @@ func (p *program) readSource(inline *string, args []string, dash int) (source, e
 			return s, usage("arguments of the program go behind --: brig run -c CODE -- "+named[0], "both -c and %q are given", named[0])
 		}
 		s.code = []byte(*inline)
-		return s, checkSource("the argument of -c", s.code)
+		return s, checkSource("the argument of -c", false, s.code)
 	}
 	switch {
 	case len(named) > 1:
@@ -72,13 +72,13 @@ func (p *program) readStdin(asked bool) ([]byte, error) {
 	if len(code) == 0 {
 		return nil, input(ways, "standard input is empty: there is no code to run")
 	}
-	return code, checkSource("standard input", code)
+	return code, checkSource("standard input", false, code)
 }
 
 func readSourceFile(name string) ([]byte, error) {
 	f, info, err := openRegular(name)
 	if err != nil {
-		return nil, explainFile(name, err, "pipe it in: brig run - < FILE")
+		return nil, explainFile(name, err, "pipe it in: brig run - < "+quote(name))
 	}
 	defer f.Close()
 	if info.Size() > wire.MaxCode {
@@ -88,7 +88,7 @@ func readSourceFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, explainFile(name, err, "ls -l "+quote(name))
 	}
-	return code, checkSource(name, code)
+	return code, checkSource(name, true, code)
 }
 
 func tooLong(name string) error {
@@ -99,16 +99,25 @@ func tooLong(name string) error {
 // coding is the declaration of Python's own rule (PEP 263) in one of the first two lines.
 var coding = regexp.MustCompile(`\A(?:[^\n]*\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*[-_.a-zA-Z0-9]+`)
 
-// checkSource refuses what no Python would take, in words that say where it is.
-func checkSource(name string, code []byte) error {
+// checkSource refuses what no Python would take, in words that say where it is;
+// named says that name is a file's.
+func checkSource(name string, named bool, code []byte) error {
 	if len(code) > wire.MaxCode {
 		return tooLong(name)
 	}
 	if bytes.HasPrefix(code, []byte{0xff, 0xfe}) || bytes.HasPrefix(code, []byte{0xfe, 0xff}) {
-		return input("convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW", "%s is UTF-16 text, Python source is UTF-8", name)
+		hint := "convert it to UTF-8: iconv -f UTF-16 -t UTF-8"
+		if named {
+			hint += " " + quote(name) + " > " + quote(name+".utf-8")
+		}
+		return input(hint, "%s is UTF-16 text, Python source is UTF-8", name)
 	}
 	if at := bytes.IndexByte(code, 0); at >= 0 {
-		return input("look at it: file FILE", "%s has a NUL byte in line %d: it is not source text", name, lineOf(code, at))
+		hint := "put data into a file of its own and hand it in: brig run --file DATA PROGRAM"
+		if named {
+			hint = "look at it: file " + quote(name)
+		}
+		return input(hint, "%s has a NUL byte in line %d: it is not source text", name, lineOf(code, at))
 	}
 	if utf8.Valid(code) || coding.Match(code) {
 		return nil
