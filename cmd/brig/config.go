@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -119,8 +120,9 @@ func (p *program) configCheckCommand() *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Whether the settings are right; every problem at once",
-		Long: `Read the settings file and the environment and report every problem at once.
+		Short: "Whether the settings and brig's directories are right; every problem at once",
+		Long: `Read the settings file and the environment, look at brig's directories (making
+those that are missing) and report every problem at once.
 
 Exit status 0 if the settings are right, 1 if not.`,
 		Args: noArgs,
@@ -148,12 +150,21 @@ func (p *program) configCheck(asJSON bool) error {
 	problems, unused := []settingProblem{}, s.Unused()
 	if wrong != nil {
 		unused = nil // what is set is not known
+	}
+	if bad := checkDirectories(s.Paths); len(bad) > 0 {
+		all := &config.Error{}
+		if wrong != nil {
+			all.Problems = wrong.Problems
+		}
+		wrong = &config.Error{Problems: append(slices.Clone(all.Problems), bad...)}
+	}
+	if wrong != nil {
 		for _, w := range wrong.Problems {
 			problems = append(problems, settingProblem{w.Key, w.Source, w.Text, w.Allowed, w.Suggestion})
 		}
 	}
 	if asJSON {
-		answer := map[string]any{"ok": wrong == nil, "path": s.Path, "found": s.Found, "problems": problems, "unused": unused}
+		answer := map[string]any{"ok": wrong == nil, "path": s.Path, "found": s.Found, "environment": s.variables(), "problems": problems, "unused": unused}
 		if err := p.printJSON(answer); err != nil {
 			return err
 		}
@@ -176,11 +187,28 @@ func (p *program) printCheck(s settings, wrong *config.Error) {
 	for _, key := range s.Unused() {
 		p.tui.note("%s is set, but its feature does not exist in this version", key)
 	}
-	if s.Found {
-		fmt.Fprintf(p.tui.stdout, "the settings are right: %s\n", escapeLine(s.Path))
-	} else {
-		fmt.Fprintf(p.tui.stdout, "the settings are right: there is no file %s, and the defaults hold\n", escapeLine(s.Path))
+	where, rest := s.Path, "there are no variables"
+	if !s.Found {
+		where = "there is no file " + s.Path
 	}
+	if names := s.variables(); len(names) > 0 {
+		rest = "variables in force: " + strings.Join(names, ", ")
+	} else if !s.Found {
+		rest = "the defaults hold"
+	}
+	fmt.Fprintf(p.tui.stdout, "the settings are right: %s, and %s\n", escapeLine(where), escapeLine(rest))
+}
+
+// variables are the names of those that set something, sorted.
+func (s settings) variables() []string {
+	names := []string{}
+	for _, source := range s.Sources {
+		if source.From == config.FromEnvironment {
+			names = append(names, source.Where)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (p *program) configPathCommand() *cobra.Command {
@@ -224,7 +252,24 @@ func (p *program) examineSettings(r *report, s settings) {
 	for _, key := range s.Unused() {
 		r.add("settings", key, stateNote, "", "is set, but its feature does not exist in this version")
 	}
-	for _, d := range [][2]string{{"state", s.Paths.State}, {"data", s.Paths.Data}, {"cache", s.Paths.Cache}, {"runtime", s.Paths.Runtime}} {
-		r.add("settings", d[0], stateOK, "", "%s", d[1])
+}
+
+// examineDirectories tells doctor where brig keeps what, and what is wrong there.
+func examineDirectories(r *report, paths config.Paths) {
+	problems := checkDirectories(paths)
+	for _, d := range directoriesOf(paths) {
+		at := slices.IndexFunc(problems, func(p config.Problem) bool { return p.Source == d.path })
+		if at < 0 {
+			r.add("directories", d.name, stateOK, "", "%s", d.path)
+			continue
+		}
+		r.add("directories", d.name, stateProblem, problems[at].Suggestion, "%s: %s", d.path, problems[at].Text)
+		problems = slices.Delete(problems, at, at+1)
+	}
+	for _, p := range problems {
+		r.add("directories", "problem", stateProblem, p.Suggestion, "%s: %s", p.Source, p.Text)
+	}
+	if c, given := consentOf(paths); given {
+		r.add("directories", "uncontained", stateNote, c.revoke(), "%s", c)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 
 	"brig/images"
 	"brig/orchestrator"
+	"brig/orchestrator/config"
 	"brig/orchestrator/sandbox"
 )
 
@@ -39,13 +41,30 @@ const (
 type report struct{ findings []finding }
 
 func (r *report) add(section, name string, s state, remedy, format string, a ...any) {
+	lines := slices.DeleteFunc(strings.Split(remedy, "\n"), func(line string) bool {
+		return line == askDoctor || strings.HasSuffix(line, ": "+askDoctor) // this is it
+	})
+	remedy = strings.Join(lines, "\n")
 	r.findings = append(r.findings, finding{section, name, s, redact(fmt.Sprintf(format, a...)), redact(remedy)})
 }
 
-// blame adds what an error says, with its remedy.
+// blame adds everything that an error says, each part with its remedy.
 func (r *report) blame(section, name string, s state, err error) {
-	f := explain(err)
-	r.add(section, name, s, f.Remedy, "%s", f.Message)
+	var settings *config.Error
+	var refused *orchestrator.RefusedError
+	switch {
+	case errors.As(err, &settings):
+		for _, p := range settings.Problems {
+			remedy := p.Suggestion
+			p.Suggestion = ""
+			r.add(section, name, s, remedy, "%s", p)
+		}
+	case errors.As(err, &refused):
+		r.add(section, name, s, strings.Join(remediesFor(refusalsOf(refused)), "\n"), "%s", refused.Reason)
+	default:
+		f := explain(err)
+		r.add(section, name, s, f.Remedy, "%s", f.Message)
+	}
 }
 
 func (r *report) problems() int {
@@ -109,9 +128,15 @@ func (p *program) examine(ctx context.Context, r *report) {
 	settings, err := p.loadSettings()
 	if err != nil {
 		r.blame("settings", "settings", stateProblem, err)
-		return
+	} else {
+		p.examineSettings(r, settings)
 	}
-	p.examineSettings(r, settings)
+	if settings.Paths != (config.Paths{}) {
+		examineDirectories(r, settings.Paths)
+	}
+	if r.problems() > 0 {
+		return // brig cannot start, and why is said
+	}
 	a, err := p.assemble(settings, assembleOptions{silent: true})
 	if err != nil {
 		r.blame("brig", "start", stateProblem, err)
@@ -187,12 +212,7 @@ func examineResolution(r *report, resolution orchestrator.Resolution) {
 	if resolution.Err != nil {
 		name = "nothing"
 	}
-	remedy := ""
-	for _, refusal := range resolution.Refusals {
-		if remedy == "" {
-			remedy = refusal.Remedy
-		}
-	}
+	remedy := strings.Join(remediesFor(resolution.Refusals), "\n")
 	warnings := orchestrator.Warnings(resolution, sandbox.Posture{})
 	if len(warnings) == 0 {
 		r.add("result", "code runs in", stateOK, "", "%s, as configured", name)
@@ -217,7 +237,9 @@ func (p *program) printReport(r *report) {
 		}
 		fmt.Fprintf(out, "%s  %-18s %s\n", mark, f.Name, escapeLine(f.Value))
 		if f.Remedy != "" {
-			fmt.Fprintf(out, "        %-18s → %s\n", "", escapeLine(f.Remedy))
+			for _, line := range strings.Split(f.Remedy, "\n") {
+				fmt.Fprintf(out, "        %-18s → %s\n", "", escapeLine(line))
+			}
 		}
 	}
 	if n := r.problems(); n > 0 {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"brig/orchestrator"
 	"brig/orchestrator/config"
@@ -18,8 +20,10 @@ type failure struct {
 	Message string   `json:"message"`
 	Remedy  string   `json:"remedy,omitempty"`
 	Exit    exitCode `json:"exit_code"`
-	err     error
-	quiet   bool // nobody is left to read it
+	// Refusals are the backends that were passed over, each with its own remedy.
+	Refusals []orchestrator.Refusal `json:"refusals,omitempty"`
+	err      error
+	quiet    bool // nobody is left to read it
 }
 
 func (f *failure) Error() string { return f.Message }
@@ -47,7 +51,10 @@ func explain(err error) *failure {
 	}
 	var refused *orchestrator.RefusedError
 	if errors.As(err, &refused) {
-		return &failure{Code: refused.Code, Message: refused.Reason, Remedy: refused.Remedy, Exit: exitFailed, err: err}
+		return &failure{
+			Code: refused.Code, Message: refused.Reason, Remedy: strings.Join(remediesFor(refusalsOf(refused)), "\n"),
+			Refusals: refusalsOf(refused), Exit: exitFailed, err: err,
+		}
 	}
 	var settings *config.Error
 	if errors.As(err, &settings) {
@@ -55,12 +62,44 @@ func explain(err error) *failure {
 	}
 	var lost *sandbox.Lost
 	if errors.As(err, &lost) {
-		return &failure{Code: "backend-lost", Message: lost.Error(), Remedy: "brig doctor", Exit: exitFailed, err: err}
+		return &failure{Code: "backend-lost", Message: lost.Error(), Remedy: askDoctor, Exit: exitFailed, err: err}
 	}
 	if errors.Is(err, context.Canceled) {
 		return &failure{Code: "cancelled", Message: "interrupted before the code began", Exit: exitInterrupted, err: err}
 	}
-	return &failure{Code: "failed", Message: err.Error(), Remedy: "brig doctor", Exit: exitFailed, err: err}
+	return &failure{Code: "failed", Message: err.Error(), Remedy: askDoctor, Exit: exitFailed, err: err}
+}
+
+// askDoctor is the remedy where nothing better is known.
+const askDoctor = "brig doctor"
+
+// refusalsOf are all the refusals that an error sums up.
+func refusalsOf(e *orchestrator.RefusedError) []orchestrator.Refusal {
+	if len(e.Met) == 0 {
+		return []orchestrator.Refusal{e.Refusal}
+	}
+	return e.Met
+}
+
+// remediesFor are what to do about refusals, one line each. Any of them helps; where
+// there are several, each says which backend it is for.
+func remediesFor(met []orchestrator.Refusal) []string {
+	var own []orchestrator.Refusal
+	for _, r := range met {
+		known := slices.ContainsFunc(own, func(o orchestrator.Refusal) bool { return o.Remedy == r.Remedy })
+		if r.Remedy != "" && !known {
+			own = append(own, r)
+		}
+	}
+	var lines []string
+	for _, r := range own {
+		line := r.Remedy
+		if len(own) > 1 {
+			line = fmt.Sprintf("for %s: %s", r.Kind, line)
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // explainSettings names the first problem; "brig config check" shows them all.

@@ -7,10 +7,47 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"brig/orchestrator/config"
 	"brig/orchestrator/sandbox"
 )
+
+// onceFlag is a flag that takes one value: given twice, nobody knows which was
+// meant. It has the name under which people type it.
+type onceFlag struct {
+	pflag.Value
+	name  string
+	given bool
+}
+
+func once(name string, v pflag.Value) *onceFlag { return &onceFlag{Value: v, name: name} }
+
+func (o *onceFlag) Set(s string) error {
+	if o.given {
+		return usage("leave one of the two out", "%s is given twice", o.name)
+	}
+	o.given = true
+	return o.Value.Set(s)
+}
+
+// word is a flag that takes any text, and an empty one only where that means something.
+type word struct {
+	value *string
+	flag  string
+	empty bool
+}
+
+func (w *word) String() string { return *w.value }
+func (w *word) Type() string   { return "string" }
+
+func (w *word) Set(s string) error {
+	if s == "" && !w.empty {
+		return usage("leave --"+w.flag+" out, or give it a value", "the argument of --%s is empty", w.flag)
+	}
+	*w.value = s
+	return nil
+}
 
 // choice is a flag that takes one of a few words and answers another one with the nearest.
 type choice struct {
@@ -30,6 +67,9 @@ func (c *choice) Set(s string) error {
 		}
 	}
 	words := strings.Join(c.allowed, ", ")
+	if s == "" {
+		return usage("one of: "+words, "the argument of --%s is empty", c.flag)
+	}
 	hint := "one of: " + words
 	if near := nearest(s, c.allowed); near != "" {
 		hint = fmt.Sprintf("did you mean: --%s %s", c.flag, near)
@@ -65,7 +105,9 @@ func (t *timeoutFlag) Type() string { return "duration" }
 func (t *timeoutFlag) Set(s string) error {
 	d, err := time.ParseDuration(s)
 	switch {
-	case err != nil && s != "" && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsDigit(r) }) < 0:
+	case s == "":
+		return usage("write it as: --timeout 5s", "the argument of --timeout is empty")
+	case err != nil && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsDigit(r) }) < 0:
 		return usage(fmt.Sprintf("did you mean: --timeout %ss", s), "--timeout %s has no unit", s)
 	case err != nil:
 		return usage("write it as: --timeout 5s", "%q is no time limit", s)

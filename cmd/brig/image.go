@@ -58,7 +58,7 @@ func (p *program) imageBuildCommand() *cobra.Command {
 			return p.imageBuild(c.Context(), tier.value, asJSON)
 		},
 	}
-	c.Flags().Var(&tier, "tier", "`TIER` of the image: core (standard library) or standard (numpy, pandas, matplotlib…); default: the setting docker.tier")
+	c.Flags().Var(once("--tier", &tier), "tier", "`TIER` of the image: core (standard library) or standard (numpy, pandas, matplotlib…); default: the setting docker.tier")
 	tier.complete(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object when it is done")
 	return c

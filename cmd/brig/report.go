@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
+	"slices"
 	"strings"
 
 	"brig/orchestrator"
@@ -17,7 +17,7 @@ import (
 // share one with it.
 func (p *program) announce(r orchestrator.Resolution, posture sandbox.Posture) {
 	sentences := orchestrator.Warnings(r, posture)
-	remedies := remediesOf(r, posture, len(sentences))
+	remedies := remediesOf(r, posture, sentences)
 	for i, sentence := range sentences {
 		word, rest, _ := strings.Cut(sentence, ": ")
 		p.tui.warn(strings.ToUpper(word) + ": " + escapeLine(rest))
@@ -27,39 +27,37 @@ func (p *program) announce(r orchestrator.Resolution, posture sandbox.Posture) {
 	}
 }
 
-// remediesOf finds the remedy of each of the n sentences of orchestrator.Warnings:
-// the gaps are the last ones, the step down comes before them.
-func remediesOf(r orchestrator.Resolution, posture sandbox.Posture, n int) []string {
+// remediesOf finds the remedy of each sentence of orchestrator.Warnings. Its first
+// word says what it is about; those about gaps come in the order of the gaps.
+func remediesOf(r orchestrator.Resolution, posture sandbox.Posture, sentences []string) []string {
 	gaps := posture.Weakened()
 	if len(posture.Layers) == 0 {
 		gaps = r.Gaps
 	}
-	remedies := make([]string, n)
-	for i := range remedies {
+	remedies, gap := make([]string, len(sentences)), 0
+	for i, sentence := range sentences {
 		remedy := ""
-		switch fromEnd := n - i; {
+		switch word, _, _ := strings.Cut(sentence, ": "); {
 		case r.Err != nil:
-			remedy = r.Err.Remedy
-		case fromEnd <= len(gaps):
-			remedy = gaps[len(gaps)-fromEnd].Remedy
-		case r.Degraded && fromEnd == len(gaps)+1:
-			for _, refusal := range r.Refusals {
-				remedy = cmp.Or(remedy, refusal.Remedy)
-			}
+			remedy = strings.Join(remediesFor(refusalsOf(r.Err)), "\n")
+		case word == "open":
+			remedy = "brig config show host.network"
+		case word == "degraded":
+			remedy = strings.Join(remediesFor(r.Refusals), "\n")
+		case word == "weakened" && gap < len(gaps):
+			remedy = gaps[gap].Remedy
+			gap++
 		case len(gaps) > 0: // not contained at all: what closes the gaps ends that too
 			remedy = gaps[0].Remedy
 		}
-		remedies[i] = cmp.Or(remedy, "brig doctor")
+		remedies[i] = cmp.Or(remedy, askDoctor)
 	}
 	return remedies
 }
 
 // report says how the run ended, after everything the program printed.
 func (e *execution) report() error {
-	code := exitOf(e.result.Cause, e.result.Status, e.result.Signal)
-	if signalled, ok := e.signals.exit(); ok && e.result.Cause == sandbox.Cancelled {
-		code = signalled
-	}
+	code := e.code()
 	if e.o.json {
 		if err := e.p.printJSON(e.answer(code)); err != nil {
 			return explainWrite(&writeError{err})
@@ -75,6 +73,9 @@ func (e *execution) report() error {
 		if remedy != "" {
 			tui.hint(remedy)
 		}
+	}
+	if extra := e.extra(); extra != "" {
+		tui.dim(extra)
 	}
 	e.files()
 	if !e.o.quiet {
@@ -120,27 +121,32 @@ func (e *execution) ending() (text, remedy string) {
 	case sandbox.Killed:
 		return "killed: " + cmp.Or(detail, "the interpreter died of a signal"), ""
 	case sandbox.BackendLost, sandbox.Refused, sandbox.Internal:
-		return fmt.Sprintf("%s: %s", e.result.Cause, cmp.Or(detail, "no end of the run was seen")), "brig doctor"
+		return fmt.Sprintf("%s: %s", e.result.Cause, cmp.Or(detail, "no end of the run was seen")), askDoctor
 	default:
 		panic(fmt.Sprintf("BUG: cause %q has no words", e.result.Cause))
 	}
 }
 
-// files says what came back and where the full output is.
+// files says what came back, what did not, and where the full output is.
 func (e *execution) files() {
 	tui := e.p.tui
-	if log := e.result.Log; log != nil {
-		if e.out == nil {
-			tui.note("the full output had %s; to keep it: brig run --out DIR", size(log.Bytes))
-		} else {
-			tui.note("the full output (%s) is in %s", size(log.Bytes), escapeLine(path.Join(e.out.dir, log.Path)))
+	if log := e.log(); log != nil {
+		tui.note("%s", log.words())
+	}
+	exists := false
+	for _, s := range e.brought.left {
+		exists = exists || s.exists
+	}
+	for _, lost := range e.undelivered() {
+		if !slices.Contains(e.sink.unsaved, lost) { // said when it happened
+			tui.warn(escapeLine(lost))
 		}
 	}
-	if e.out == nil {
-		return
+	if exists {
+		tui.hint("to replace what is there: brig run --overwrite --out " + quote(e.out.dir))
 	}
-	for _, left := range e.brought.left {
-		tui.note("not brought back: %s", escapeLine(left))
+	for _, remark := range e.remarks() {
+		tui.note("%s", escapeLine(remark))
 	}
 	if n := len(e.brought.files); n > 0 {
 		tui.note("%s in %s", count(n, "file"), escapeLine(e.out.dir))
@@ -161,7 +167,7 @@ type runAnswer struct {
 	Exception  *wire.Exception         `json:"exception,omitempty"`
 	Counts     map[string]wire.Count   `json:"counts"`
 	Gaps       []gap                   `json:"gaps,omitempty"`
-	Log        *wire.Log               `json:"log,omitempty"`
+	Log        *runLog                 `json:"log,omitempty"`
 	Files      []string                `json:"files,omitempty"`
 	Left       []string                `json:"left,omitempty"`
 	ElapsedMS  float64                 `json:"elapsed_ms"`
@@ -181,15 +187,20 @@ func (e *execution) answer(code exitCode) runAnswer {
 		Stdout:    newText(e.sink.kept[wire.StreamStdout].Bytes()),
 		Stderr:    newText(e.sink.kept[wire.StreamStderr].Bytes()),
 		Exception: r.Exception, Counts: map[string]wire.Count{"stdout": r.Stdout, "stderr": r.Stderr},
-		Gaps: e.sink.gaps, Log: r.Log, Files: e.brought.files,
-		Left:      append(e.uploads.skipped, e.brought.left...),
+		Gaps: e.sink.gaps, Log: e.log(), Files: e.brought.files,
+		Left:      slices.Clone(e.uploads.skipped),
 		ElapsedMS: millis(r.Elapsed), QueuedMS: millis(r.Queued), State: r.State, Reported: r.RunnerReported,
 		Stamp: r.Stamp, Posture: e.session.Posture(), Resolution: e.session.Resolution(),
 	}
-	a.Warnings = orchestrator.Warnings(a.Resolution, a.Posture)
-	if a.Warnings == nil {
-		a.Warnings = []string{}
+	for _, s := range e.brought.left {
+		a.Left = append(a.Left, s.String())
 	}
+	a.Warnings = append([]string{}, orchestrator.Warnings(a.Resolution, a.Posture)...)
+	a.Warnings = append(a.Warnings, e.consent...)
+	if left := e.uploads.left(); left != "" {
+		a.Warnings = append(a.Warnings, left)
+	}
+	a.Warnings = append(append(a.Warnings, e.undelivered()...), e.remarks()...)
 	for i := range e.sink.displays {
 		if d := e.sink.displays[i]; d.Role == "result" {
 			a.Result = &d

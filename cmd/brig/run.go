@@ -24,6 +24,7 @@ type runOptions struct {
 	timeout  timeoutFlag
 	files    []string
 	out      string
+	replace  bool
 	json     bool
 	quiet    bool
 	noResult bool
@@ -39,10 +40,14 @@ func (p *program) runCommand() *cobra.Command {
 		Short: "Run Python code, contained",
 		Long: `Run Python code from a file, from standard input or from -c, contained.
 
+The code's own standard input is empty: data reaches it as files, with --file.
 What the code prints comes out as it is; the value of its last expression is
 printed as in a notebook; figures become files and are named. One line on
 standard error says what really ran the code. If that is less than what was
 configured, a line before the output says so and what to do about it.
+
+What --out brings back replaces nothing that is there already, because the code
+chooses the names; --overwrite lets it. What cannot be brought back is named.
 
 The exit status is the program's own; see: brig help exit-codes`,
 		Example: `  brig run -c 'print(6*7)'
@@ -55,18 +60,19 @@ The exit status is the program's own; see: brig help exit-codes`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&o.code, "code", "c", "", "run this `CODE`")
-	f.Var(&o.backend, "backend", "run in this `BACKEND` and nowhere else: docker or host")
-	f.Var(&o.tier, "tier", "`TIER` of the container's image: core (standard library) or standard (numpy, pandas, matplotlib…)")
+	f.VarP(once("-c", &word{value: &o.code, flag: "code", empty: true}), "code", "c", "run this `CODE`")
+	f.Var(once("--backend", &o.backend), "backend", "run in this `BACKEND` and nowhere else: docker or host")
+	f.Var(once("--tier", &o.tier), "tier", "`TIER` of the container's image: core (standard library) or standard (numpy, pandas, matplotlib…)")
 	o.backend.complete(c)
 	o.tier.complete(c)
-	f.Var(&o.timeout, "timeout", "limit of `TIME`, such as 5s or 2m")
+	f.Var(once("--timeout", &o.timeout), "timeout", "limit of `TIME`, such as 5s or 2m")
 	f.StringArrayVar(&o.files, "file", nil, "put the file or directory `SRC[:NAME]` into the workspace; may be repeated")
-	f.StringVar(&o.out, "out", "", "bring back what the code created or changed, and figures, into `DIR`")
+	f.Var(once("--out", &word{value: &o.out, flag: "out"}), "out", "bring back what the code created or changed, and figures, into `DIR`; what is there already is not replaced")
+	f.BoolVar(&o.replace, "overwrite", false, "let --out replace files that are there already")
 	f.BoolVar(&o.json, "json", false, "print one JSON object with everything, and nothing else")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no line about what ran the code (a weaker containment than configured is still announced)")
 	f.BoolVar(&o.noResult, "no-result", false, "do not print the value of the last expression")
-	f.BoolVar(&o.accept, "accept-uncontained", false, "accept for this machine that code runs with neither files nor system calls confined")
+	f.BoolVar(&o.accept, "accept-uncontained", false, "where neither files nor system calls can be confined: accept that, from now on and for this machine")
 	return c
 }
 
@@ -97,7 +103,7 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	out, err := openOut(o.out)
+	out, err := openOut(o.out, o.replace)
 	if err != nil {
 		return err
 	}
@@ -105,20 +111,29 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 	sig := watchSignals(parent)
 	defer sig.close()
 	defer func() { err = sig.rename(err) }()
-	a, err := p.assemble(settings, assembleOptions{accept: o.accept, silent: o.json})
+	a, err := p.assemble(settings, assembleOptions{silent: o.json})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.close(parent)) }()
+	defer func() { err = p.closeAfter(err, a.close(parent)) }()
 
-	session, err := a.orchestrator.Open(sig.ctx, orchestrator.SessionOptions{
-		Backend: sandbox.Kind(o.backend.value), Timezone: p.timezone(), Locale: p.locale(),
-	})
+	open := func() (*orchestrator.Session, error) {
+		return a.orchestrator.Open(sig.ctx, orchestrator.SessionOptions{
+			Backend: sandbox.Kind(o.backend.value), Timezone: p.timezone(), Locale: p.locale(),
+		})
+	}
+	session, err := open()
+	var consent []string
+	if o.accept && unaccepted(err) {
+		if consent, err = p.accept(settings.Paths, o.json); err == nil {
+			session, err = open()
+		}
+	}
 	a.build.done(err)
 	if err != nil {
 		return err
 	}
-	e := &execution{p: p, o: o, src: src, uploads: up, out: out, session: session, signals: sig, limits: limits}
+	e := &execution{p: p, o: o, src: src, uploads: up, out: out, session: session, signals: sig, limits: limits, consent: consent}
 	return e.run()
 }
 
@@ -132,10 +147,12 @@ type execution struct {
 	session *orchestrator.Session
 	signals *signals
 	limits  sandbox.Limits
+	consent []string // what --accept-uncontained recorded
 
 	sink    *sink
 	result  orchestrator.Result
 	brought brought
+	closing error // what the end of the session met; the result stands beside it
 }
 
 func (e *execution) run() (err error) {
@@ -154,7 +171,7 @@ func (e *execution) run() (err error) {
 	if !e.o.json {
 		e.p.announce(e.session.Resolution(), e.session.Posture())
 		if left := e.uploads.left(); left != "" {
-			e.p.tui.note("%s", left)
+			e.p.tui.note("%s", escapeLine(left))
 		}
 	}
 	workspace := e.session.Workspace()
@@ -174,14 +191,10 @@ func (e *execution) run() (err error) {
 		return err
 	}
 	if e.out != nil {
-		if e.brought, err = e.out.bring(workspace, before); err != nil {
-			return err
-		}
+		e.brought = e.out.bring(workspace, before, e.sink.figures.names)
 	}
 	// Closed before the answer is complete: what could not be removed belongs to it.
-	if err := closeSession(); err != nil {
-		return err
-	}
+	e.closing = closeSession()
 	return e.report()
 }
 
@@ -209,6 +222,18 @@ func (e *execution) execute() error {
 		err = e.sink.finish()
 	}
 	return err
+}
+
+// closeAfter joins what the end of brig met. Beside a result that was already told
+// it is told as well, for nobody looks behind an exit code.
+func (p *program) closeAfter(err, closing error) error {
+	var told ended
+	if closing != nil && errors.As(err, &told) {
+		p.tui.warn(escapeLine(closing.Error()))
+		p.tui.hint(askDoctor)
+		return err
+	}
+	return errors.Join(err, closing)
 }
 
 // explainWrite is what becomes of a run whose output could not be written.

@@ -21,7 +21,8 @@ type sink struct {
 	kept           map[uint32]*capped // with --json
 	displays       []display
 	gaps           []gap
-	untold         int // displays that could not be shown as text nor saved
+	untold         int      // displays that could not be shown as text nor saved
+	unsaved        []string // figures that could not be saved, with the reason
 }
 
 // display is a display in --json: text as it is, pictures as files.
@@ -156,6 +157,8 @@ func (s *sink) display(d *wire.Display) error {
 	if pic != nil {
 		if name := s.picture(pic, ending); name != "" {
 			shown.File = map[string]string{pic.MIME: name}
+		} else if s.json {
+			shown.Data[pic.MIME] = newText(pic.Data)
 		}
 	} else if plain == nil {
 		s.untold++
@@ -183,13 +186,16 @@ func (s *sink) printLine(b []byte) error {
 }
 
 // picture saves a picture. One that cannot be saved does not end the run, but
-// it is said.
+// it is said, at once where somebody may be watching.
 func (s *sink) picture(part *wire.Part, ending string) string {
 	name, err := s.figures.save(part, ending)
 	switch {
 	case err != nil:
-		s.tui.warn(fmt.Sprintf("a figure could not be saved in %s: %s", s.figures.dir, because(err)))
-		s.tui.hint("name a directory that can be written: brig run --out DIR")
+		s.unsaved = append(s.unsaved, fmt.Sprintf("a figure could not be saved in %s: %s", s.figures.dir, because(err)))
+		if len(s.unsaved) == 1 && !s.json {
+			s.tui.warn(escapeLine(s.unsaved[0]))
+			s.tui.hint("name a directory that can be written: brig run --out DIR")
+		}
 	case name != "" && !s.json:
 		s.tui.note("figure: %s", name)
 	}
@@ -211,8 +217,8 @@ func (s *sink) finish() error {
 		}
 		return nil
 	}
-	if s.figures.over > 0 {
-		s.tui.note("%s more were not saved: one run leaves at most %d", count(s.figures.over, "figure"), maxFigures)
+	if more := len(s.unsaved) - 1; more > 0 {
+		s.tui.warn(count(more, "further figure") + " could not be saved")
 	}
 	if s.untold > 0 {
 		s.tui.note("%s without a text form not shown; to see them: brig run --json", count(s.untold, "display"))

@@ -41,6 +41,7 @@ type statusAnswer struct {
 	Version    string                  `json:"version,omitempty"`
 	Layers     []sandbox.Layer         `json:"layers"`
 	Warnings   []string                `json:"warnings"`
+	Consent    *consent                `json:"uncontained_accepted,omitempty"`
 }
 
 func (p *program) status(parent context.Context, asJSON bool) (err error) {
@@ -72,6 +73,9 @@ func (p *program) status(parent context.Context, asJSON bool) (err error) {
 		s.Layers = layers
 	}
 	s.Warnings = append(s.Warnings, orchestrator.Warnings(r, sandbox.Posture{})...)
+	if c, given := consentOf(settings.Paths); given {
+		s.Consent = &c
+	}
 	if asJSON {
 		if err := p.printJSON(s); err != nil {
 			return err
@@ -94,6 +98,9 @@ func (p *program) printStatus(s statusAnswer) {
 	}
 	if s.Endpoint != "" {
 		fmt.Fprintf(out, "uses        %s %s (%s)\n", escapeLine(s.Endpoint), escapeLine(s.Version), escapeLine(s.Source))
+	}
+	if c := s.Consent; c != nil {
+		fmt.Fprintf(out, "uncontained %s\n            %s\n", escapeLine(c.String()), escapeLine(c.revoke()))
 	}
 	p.announce(r, sandbox.Posture{})
 	if len(s.Layers) == 0 {

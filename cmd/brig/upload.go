@@ -102,7 +102,7 @@ func (u *uploads) add(src, name string) error {
 		// Opened once now, so that what cannot be read is known before anything starts.
 		f, info, err := openRegular(src)
 		if err != nil {
-			return explainFile(src, err, "copy it into a file first: cat "+quote(src)+" > FILE")
+			return explainFile(src, err, "copy it into a file first: cat "+quote(src)+" > "+quote(filepath.Base(src)+".copy"))
 		}
 		f.Close()
 		u.addFile(src, name, info)
@@ -174,9 +174,6 @@ func (u *uploads) left() string {
 		return ""
 	}
 	shown := slices.Clone(u.skipped[:min(3, len(u.skipped))])
-	for i, s := range shown {
-		shown[i] = escapeLine(s)
-	}
 	more := ""
 	if n := len(u.skipped) - len(shown); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)

@@ -59,19 +59,13 @@ type assembly struct {
 
 // assembleOptions say what the verb is about to do.
 type assembleOptions struct {
-	accept bool // record that a person accepts that nothing contains the code
 	silent bool // no drawing of a build
 }
 
 // assemble builds the parts. Whatever fails, nothing stays open.
 func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err error) {
-	if err := config.Ensure(s.Paths); err != nil {
-		return nil, err
-	}
-	if o.accept {
-		if err := orchestrator.Acknowledge(s.Paths); err != nil {
-			return nil, err
-		}
+	if problems := checkDirectories(s.Paths); len(problems) > 0 {
+		return nil, &config.Error{Problems: problems}
 	}
 	a = &assembly{}
 	defer func() {
