@@ -239,22 +239,42 @@ func (o Options) ask(ctx context.Context, path, runner string) (about, error) {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	var a about
 	if err == nil {
-		err = json.Unmarshal(out.Bytes(), &a)
-	}
-	if err != nil {
-		// Versions before 3.4 know neither -I nor the modules that are asked for.
-		if old, ok := oldVersion(ctx, path); ok {
-			return old, nil
+		a, ok := answerOf(out.Bytes())
+		if ok {
+			return a, nil
 		}
-		said := strings.TrimSpace(lastLine(errs.String()))
-		if said != "" {
-			said = ": " + strconv.QuoteToGraphic(said)
+		said := quoted(out.String())
+		if said == "" {
+			said = " nothing"
 		}
-		return a, unavailable("python-broken", remedyConfigure, err, "%s does not run as a Python interpreter (%v)%s", path, err, said)
+		return a, notPython(path, nil, "asked about itself, it answers"+said)
 	}
-	return a, nil
+	// Versions before 3.4 know neither -I nor the modules that are asked for.
+	if old, ok := oldVersion(ctx, path); ok {
+		return old, nil
+	}
+	why := err.Error()
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		why = path.Err.Error()
+	}
+	// A program that does not know what -c means repeats the question in its complaint.
+	if said := errs.String(); !strings.Contains(said, firstLine(askProgram)) {
+		why += quoted(said)
+	}
+	return about{}, notPython(path, err, "asked about itself, it ends with "+why)
+}
+
+// answerOf reads what an interpreter said about itself. What says less than
+// every Python does is none.
+func answerOf(raw []byte) (about, bool) {
+	var a about
+	err := json.Unmarshal(raw, &a)
+	return a, err == nil && a.Version[0] > 0 && a.Implementation != "" && filepath.IsAbs(a.Executable)
+}
+
+func notPython(path string, err error, why string) error {
+	return unavailable("python-broken", remedyConfigure, err, "%s is not a Python interpreter: %s", path, why)
 }
 
 // oldVersion asks for the version in the one way that every Python understands.
@@ -282,6 +302,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 	b.left -= len(keep)
 	b.Buffer.Write(keep)
 	return len(p), nil
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 func lastLine(text string) string {

@@ -42,7 +42,12 @@ func TestInterpreters(t *testing.T) {
 		{"name not on PATH", "python3.99", dir, "python-missing", "not on PATH"},
 		{"directory", dir, "", "python-not-executable", "not an executable file"},
 		{"not executable", script("plain", "#!/bin/sh\n", 0o600), "", "python-not-executable", "not an executable file"},
-		{"not python", script("liar", "#!/bin/sh\necho hello\n", 0o700), "", "python-broken", "does not run as a Python interpreter"},
+		{"not python", script("liar", "#!/bin/sh\necho hello\n", 0o700), "", "python-broken", `is not a Python interpreter: asked about itself, it answers: "hello"`},
+		{"another program", "/bin/ls", "", "python-broken", "/bin/ls is not a Python interpreter: asked about itself, it ends with exit status "},
+		{"silent", script("silent", "#!/bin/sh\n", 0o700), "", "python-broken", "is not a Python interpreter: asked about itself, it answers nothing"},
+		{"garbage", script("garbage", "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' g\n", 0o700), "", "python-broken", "it answers: \"ggg"},
+		{"empty answer", script("empty", "#!/bin/sh\necho '{}'\n", 0o700), "", "python-broken", `it answers: "{}"`},
+		{"no program", script("format", "\x7fELF no more", 0o700), "", "python-broken", "it ends with exec format error"},
 		{"fails", script("fails", "#!/bin/sh\necho 'oh \x1b[31mno' >&2; exit 3\n", 0o700), "", "python-broken", `oh \x1b[31mno`},
 		{"too old", script("old", `#!/bin/sh
 echo '{"version":[3,7,16],"implementation":"CPython","executable":"/bin/sh"}'
@@ -69,8 +74,8 @@ echo "Unknown option: -I" >&2; exit 2
 			if u.Code != c.code || !strings.Contains(u.Reason, c.says) || u.Remedy == "" || u.Backend != sandbox.Host {
 				t.Errorf("%+v", u)
 			}
-			if strings.ContainsAny(u.Reason, "\n\x1b") {
-				t.Errorf("control characters in %q", u.Reason)
+			if strings.ContainsAny(u.Reason, "\n\x1b") || len(u.Reason) > 600 || strings.Contains(u.Reason, "import") {
+				t.Errorf("no sentence for people: %q", u.Reason)
 			}
 		})
 	}
