@@ -136,6 +136,25 @@ func TestReachSSH(t *testing.T) {
 			t.Errorf("%s (%s): %s", u.Code, u.Remedy, u.Reason)
 		}
 	})
+	t.Run("ended before the first write", func(t *testing.T) {
+		fakeSSH(t, "exec <&-; echo 'somebody@somewhere: Permission denied (publickey).' >&2; exit 255")
+		_, _, dial, err := target{endpoint: "ssh://somebody@somewhere"}.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		// The pipe takes what fits as long as ssh has not closed its end.
+		for err == nil {
+			_, err = conn.Write(make([]byte, 4096))
+		}
+		if !strings.Contains(err.Error(), "Permission denied (publickey)") {
+			t.Errorf("write: %v", err)
+		}
+	})
 	t.Run("hung", func(t *testing.T) {
 		fakeSSH(t, "exec sleep 600")
 		if u := unreachable(t, env("DOCKER_HOST", "ssh://somebody@somewhere")); u.Code != "engine-hung" {

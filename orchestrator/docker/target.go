@@ -77,7 +77,11 @@ func (t target) dial() (kind transport, host string, d dialer, err error) {
 			return transportSSH, "", nil, fmt.Errorf("parse the ssh endpoint: %w", err)
 		}
 		return transportSSH, helper.Host, func(ctx context.Context) (net.Conn, error) {
-			return helper.Dialer(ctx, "", "")
+			conn, err := helper.Dialer(ctx, "", "")
+			if err != nil {
+				return nil, err
+			}
+			return &sshConn{Conn: conn}, nil
 		}, nil
 	default:
 		return "", "", nil, errScheme
