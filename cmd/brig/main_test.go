@@ -19,11 +19,15 @@ import (
 // copyVar names the copy of the test binary that an ordinary user may execute.
 const copyVar = "BRIG_TEST_COPY"
 
+// bareVar asks for a brig on a system where nothing contains code.
+const bareVar = "BRIG_TEST_BARE"
+
 // TestMain makes this binary both the test and brig: started under the name
 // brig it is brig. The hidden roles of the host sandbox were served before,
 // by package early.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"brig": func() {
+		becomeBare()
 		becomeOrdinary(os.Getenv(copyVar))
 		main()
 	}})

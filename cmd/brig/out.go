@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -67,7 +68,7 @@ func (s stayed) String() string { return s.name + ": " + s.why }
 // bring copies every regular file that was made or changed since before. What
 // cannot be brought back is named with the reason and keeps nothing else from
 // coming. The files in taken came from the same run another way and are never replaced.
-func (o *outDir) bring(w *workspace.Workspace, before workspace.Snapshot, taken []string) brought {
+func (o *outDir) bring(ctx context.Context, w *workspace.Workspace, before workspace.Snapshot, taken []string) brought {
 	var b brought
 	changed, err := w.Changed(before)
 	if err != nil {
@@ -88,7 +89,7 @@ func (o *outDir) bring(w *workspace.Workspace, before workspace.Snapshot, taken 
 			continue
 		}
 		dest := filepath.Join(o.dir, filepath.FromSlash(e.Path))
-		failed := err
+		failed := cmp.Or(err, context.Cause(ctx))
 		if failed == nil {
 			failed = o.copy(w, root, e.Path, dest, slices.Contains(taken, dest))
 		}

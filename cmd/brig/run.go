@@ -191,11 +191,20 @@ func (e *execution) run() (err error) {
 		return err
 	}
 	if e.out != nil {
-		e.brought = e.out.bring(workspace, before, e.sink.figures.names)
+		e.brought = e.out.bring(e.bringing(), workspace, before, e.sink.figures.names)
 	}
 	// Closed before the answer is complete: what could not be removed belongs to it.
 	e.closing = closeSession()
 	return e.report()
+}
+
+// bringing bounds the way back of the files: a signal ends it, unless one has ended
+// the run already.
+func (e *execution) bringing() context.Context {
+	if e.signals.ctx.Err() != nil {
+		return context.WithoutCancel(e.signals.ctx)
+	}
+	return e.signals.ctx
 }
 
 // execute runs the program, with Ctrl-C wired to it for as long as it runs.
