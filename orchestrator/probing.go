@@ -83,7 +83,7 @@ func ask(ctx context.Context, b sandbox.Backend, base sandbox.Base) probe {
 	if promiser, says := b.(Promiser); says {
 		p.Promised = promiser.Promised(base)
 	}
-	if p.Facts, p.Err = b.Probe(ctx); p.Err != nil {
+	if _, p.Err = b.Probe(ctx); p.Err != nil {
 		return p
 	}
 	// What has no forecast is not usable either: nothing may run on a guess.

@@ -43,7 +43,6 @@ type inputs struct {
 
 // probe is what is known about one backend now.
 type probe struct {
-	Facts    sandbox.Facts
 	Err      error             // *sandbox.Unavailable, or anything else: could not tell
 	Layers   []sandbox.Layer   // forecast; without one nothing is known, whatever Err says
 	Promised []sandbox.LayerID // of those layers

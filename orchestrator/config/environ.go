@@ -92,8 +92,8 @@ func unknownVariables(environ []string) []Problem {
 	return slices.Compact(out)
 }
 
-// Environ turns a list as os.Environ returns it into a look-up.
-func Environ(environ []string) func(string) (string, bool) {
+// variablesOf turns a list as os.Environ returns it into a look-up.
+func variablesOf(environ []string) func(string) (string, bool) {
 	values := make(map[string]string, len(environ))
 	for _, pair := range environ {
 		// Windows keeps variables whose name begins with "="; none of them is ours.

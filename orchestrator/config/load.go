@@ -45,7 +45,7 @@ func (l Loaded) Unused() []string {
 // LoadEnviron is Load with the whole environment, as os.Environ returns it. It
 // also finds misspelt variables, which a look-up cannot.
 func LoadEnviron(environ []string, path string) (Loaded, error) {
-	return load(Environ(environ), path, unknownVariables(environ))
+	return load(variablesOf(environ), path, unknownVariables(environ))
 }
 
 // Load reads the settings file at path and the environment. An empty path means
