@@ -169,7 +169,7 @@ func exceptionHint(exit wire.Exit, ev evidence) string {
 		e.Name == "RuntimeError" && strings.Contains(e.Message, "can't start new thread"):
 		return fmt.Sprintf("the limit is %d processes and threads", ev.Limits.Processes)
 	case e.Name == "OSError" && (strings.Contains(e.Message, "Errno 28]") || strings.Contains(e.Message, "Errno 122]")):
-		return fmt.Sprintf("the workspace may hold %s", size(ev.Limits.Workspace))
+		return fmt.Sprintf("a disk was full: the workspace may hold %s, scratch and shared memory less", size(ev.Limits.Workspace))
 	case e.Name == "OSError" && strings.Contains(e.Message, "Errno 27]"):
 		return fmt.Sprintf("a file may hold %s", size(ev.Limits.FileSize))
 	case e.Name == "OSError" && strings.Contains(e.Message, "Errno 24]"):
