@@ -194,7 +194,11 @@ func (g *targets) state(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(&out, "victim nofile %v nice %d oom %s", limit, nice, oom)
+	schedule, err := unix.SchedGetAttr(g.Victim, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&out, "victim nofile %v nice %d oom %s policy %d", limit, nice, oom, schedule.Policy)
 	return out.String()
 }
 
@@ -248,8 +252,10 @@ func TestAttacks(t *testing.T) {
 		"add_key": {"EPERM", whatever}, "personality": {"EPERM", "ok"}, "handle": {"EPERM", whatever}, "memfd_secret": {"ENOSYS", whatever},
 		"sysv": {"ENOSYS", "ok"}, "mq_open": {"ENOSYS", whatever}, "shm_other": {"ENOENT", "ok"}, "tiocsti": {"EPERM", whatever},
 		"raise_limit": {"EPERM", "EPERM"}, "write_exec": {"EACCES", "ok"},
-		// Allowed by design: it runs under the same confinement.
-		"memfd_exec": {"ok", "ok"},
+		"memfd_exec": {"ENOSYS", "ok"}, "inotify": {"ENOSYS", "ok"}, "own_files": {"EPERM", "ok"}, "unshare_files": {"EPERM", "ok"},
+		"ioprio": {"EPERM", "ok"}, "scheduler": {"EPERM", "ok"}, "sched_param": {"EPERM", "ok"}, "sched_attr": {"EPERM", "ok"},
+		// Open, and said so: numerical libraries need the call for their own threads.
+		"affinity": {"ok", "ok"},
 		// Accepted when it is asked for; nothing reaches the victim, see below.
 		"sigio": {whatever, whatever},
 	}

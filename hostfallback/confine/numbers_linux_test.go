@@ -21,6 +21,9 @@ func TestNumbers(t *testing.T) {
 		"io_uring_setup": unix.SYS_IO_URING_SETUP, "bpf": unix.SYS_BPF, "fchmodat2": unix.SYS_FCHMODAT2,
 		"file_setattr": unix.SYS_FILE_SETATTR, "setxattrat": unix.SYS_SETXATTRAT, "ioprio_set": unix.SYS_IOPRIO_SET,
 		"memfd_secret": unix.SYS_MEMFD_SECRET, "open_tree_attr": unix.SYS_OPEN_TREE_ATTR, "shmget": unix.SYS_SHMGET,
+		"memfd_create": unix.SYS_MEMFD_CREATE, "inotify_init1": unix.SYS_INOTIFY_INIT1, "inotify_add_watch": unix.SYS_INOTIFY_ADD_WATCH,
+		"sched_setscheduler": unix.SYS_SCHED_SETSCHEDULER, "sched_setparam": unix.SYS_SCHED_SETPARAM, "sched_setattr": unix.SYS_SCHED_SETATTR,
+		"close_range": unix.SYS_CLOSE_RANGE,
 	} {
 		if got := number(t, arch, name); got != want {
 			t.Errorf("%s: got %d, want %d", name, got, want)

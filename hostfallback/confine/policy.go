@@ -18,6 +18,10 @@ const (
 	// cloneNew holds CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET.
 	cloneNew = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 
+	cloneFiles        = 0x00000400 // CLONE_FILES
+	cloneThread       = 0x00010000 // CLONE_THREAD
+	closeRangeUnshare = 1 << 1     // CLOSE_RANGE_UNSHARE
+
 	prioUser     = 2          // PRIO_USER
 	ioprioUser   = 3          // IOPRIO_WHO_USER
 	everyProcess = 0xffffffff // kill(-1, …)
@@ -59,7 +63,16 @@ func refused() []group {
 			"shmget", "shmat", "shmctl", "shmdt", "semget", "semop", "semctl", "semtimedop",
 			"msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink",
 		}},
-		{errnoENOSYS, "memory that neither limits nor the watchdog can see", []string{"memfd_secret"}},
+		// A descriptor may be in flight between two sockets, where nobody can count
+		// what it holds. Nothing of Python's standard library or of numpy and its kin
+		// needs a memfd: they use /dev/shm, temporary files and anonymous mappings.
+		// What does try one (libffi, Mesa, Qt) has a way without, for older kernels.
+		{errnoENOSYS, "memory that neither limits nor the watchdog can see", []string{"memfd_create", "memfd_secret"}},
+		// Landlock does not see a watch: the names of new files anywhere would be
+		// told, and the instances are a quota of the user that the desktop needs.
+		{errnoENOSYS, "names of files outside, and a quota of the whole user", []string{
+			"inotify_init", "inotify_init1", "inotify_add_watch",
+		}},
 		{errnoEPERM, "reading or steering another process", []string{
 			"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
 			"migrate_pages", "move_pages",
@@ -137,6 +150,14 @@ func (f Filter) Program(arch Arch) []Instruction {
 	a.inspect(numbers["clone"], func(a *assembler) {
 		a.load(offArg(0))
 		a.ifThen(opAnySet, cloneNew, errno(errnoEPERM))
+		// A thread with descriptors of its own would keep files out of the watchdog's sight.
+		a.and(cloneThread | cloneFiles)
+		a.ifThen(opEqual, cloneThread, errno(errnoEPERM))
+		a.giveBack(retAllow)
+	})
+	a.inspect(numbers["close_range"], func(a *assembler) {
+		a.load(offArg(2))
+		a.ifThen(opAnySet, closeRangeUnshare, errno(errnoEPERM))
 		a.giveBack(retAllow)
 	})
 	// Lowering the limits of another process of the user is a way to break it.
@@ -149,8 +170,15 @@ func (f Filter) Program(arch Arch) []Instruction {
 	a.inspect(numbers["ioprio_set"], func(a *assembler) {
 		a.load(offArg(0))
 		a.ifThen(opEqual, ioprioUser, errno(errnoEPERM))
-		a.giveBack(retAllow)
+		onlySelf(a, 1)
 	})
+	// The scheduling of any process of the user could be changed. A thread is named
+	// by a number as well, so a program cannot do it to its other threads either;
+	// hardly any does. Which processors a thread uses is another matter: numerical
+	// libraries choose them for each of their threads, so sched_setaffinity stays.
+	for _, name := range []string{"sched_setscheduler", "sched_setparam", "sched_setattr"} {
+		a.inspect(numbers[name], func(a *assembler) { onlySelf(a, 0) })
+	}
 	a.inspect(numbers["kill"], func(a *assembler) {
 		a.load(offArg(0))
 		a.ifThen(opEqual, everyProcess, errno(errnoEPERM))

@@ -39,7 +39,8 @@ func expected(arch Arch, f Filter, nr uint32) uint32 {
 	switch name {
 	case "":
 		return enosys
-	case "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "memfd_secret",
+	case "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "memfd_create", "memfd_secret",
+		"inotify_init", "inotify_init1", "inotify_add_watch",
 		"shmget", "shmat", "shmctl", "shmdt", "semget", "semop", "semctl", "semtimedop",
 		"msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink":
 		return enosys
@@ -149,7 +150,22 @@ func TestArguments(t *testing.T) {
 		{"setpriority", args{0, 1234, 5}, deny, eperm},
 		{"setpriority", args{2, 0, 5}, deny, eperm},
 		{"setpriority", args{high | 2, 0, 5}, deny, eperm},
+		{"clone", args{high | 0x00010000}, deny, eperm}, // a thread with descriptors of its own
+		{"clone", args{0x00010400}, deny, allow},
+		{"close_range", args{3, 0xffffffff, 4}, deny, allow},
+		{"close_range", args{3, 0xffffffff, high | 2}, deny, eperm},
+		{"close_range", args{3, 0xffffffff, 6}, deny, eperm},
+		{"sched_setscheduler", args{0, 3}, deny, allow},
+		{"sched_setscheduler", args{high, 3}, deny, allow},
+		{"sched_setscheduler", args{1234, 3}, deny, eperm},
+		{"sched_setparam", args{0}, deny, allow},
+		{"sched_setparam", args{1234}, deny, eperm},
+		{"sched_setattr", args{0}, deny, allow},
+		{"sched_setattr", args{1234}, deny, eperm},
+		{"sched_setaffinity", args{1234}, deny, allow}, // threads of numerical libraries
 		{"ioprio_set", args{1, 0, 5}, deny, allow},
+		{"ioprio_set", args{1, 1234, 5}, deny, eperm},
+		{"ioprio_set", args{2, 1234, 5}, deny, eperm},
 		{"ioprio_set", args{3, 0, 5}, deny, eperm},
 		{"kill", args{0xffff_ffff_ffff_ffff, 9}, deny, eperm},
 		{"kill", args{0x0000_0000_ffff_ffff, 9}, deny, eperm},

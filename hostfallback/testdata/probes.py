@@ -22,7 +22,8 @@ NR = dict(
     pidfd_send_signal=(424, 424), clone3=(435, 435), fsopen=(430, 430), bpf=(321, 280), perf_event_open=(298, 241),
     userfaultfd=(323, 282), keyctl=(250, 219), add_key=(248, 217), personality=(135, 92), shmget=(29, 194), shmat=(30, 196),
     mq_open=(240, 180), name_to_handle_at=(303, 264), memfd_create=(319, 279), execveat=(322, 281), fchmodat2=(452, 452),
-    memfd_secret=(447, 447), open_tree=(428, 428), kcmp=(312, 272), ioprio_set=(251, 30))
+    memfd_secret=(447, 447), open_tree=(428, 428), kcmp=(312, 272), ioprio_set=(251, 30), inotify_init1=(294, 26),
+    sched_setscheduler=(144, 119), sched_setparam=(142, 118), sched_setattr=(314, 274))
 
 
 def check(result):
@@ -161,6 +162,21 @@ def clone3():
         os._exit(0)
 
 
+def inotify():
+    fd = call("inotify_init1", os.O_NONBLOCK)
+    native("inotify_add_watch", fd, os.path.dirname(T["canary"]).encode(), 0x100)  # IN_CREATE
+    os.close(fd)
+
+
+def thread_with_own_files():
+    """A thread that shares everything but the descriptors: it would end at once, for lack of a stack it may use."""
+    own = 0x100 | 0x200 | 0x800 | 0x10000  # VM, FS, SIGHAND, THREAD, without FILES
+    libc.clone.restype = ctypes.c_int
+    stack = mmap.mmap(-1, 1 << 16, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    top = ctypes.addressof(ctypes.c_char.from_buffer(stack)) + (1 << 16)
+    check(libc.clone(libc.pause, ctypes.c_void_p(top), own, None))
+
+
 V = T["victim"]
 ATTEMPTS = dict(
     tcp=lambda: tcp(socket.AF_INET, "127.0.0.1"),
@@ -205,6 +221,14 @@ ATTEMPTS = dict(
     prlimit=lambda: resource.prlimit(V, resource.RLIMIT_NOFILE, (20, 20)),
     setpriority=lambda: os.setpriority(os.PRIO_PROCESS, V, 15),
     setpriority_user=lambda: os.setpriority(os.PRIO_USER, 0, os.getpriority(os.PRIO_USER, 0)),
+    ioprio=lambda: call("ioprio_set", 1, V, 3 << 13),
+    scheduler=lambda: call("sched_setscheduler", V, 3, struct.pack("i", 0)),  # SCHED_BATCH
+    sched_param=lambda: call("sched_setparam", V, struct.pack("i", 0)),
+    sched_attr=lambda: call("sched_setattr", V, struct.pack("IIQiIQQQ", 48, 5, 0, 0, 0, 0, 0, 0), 0),  # SCHED_IDLE
+    affinity=lambda: os.sched_setaffinity(V, os.sched_getaffinity(V)),
+    inotify=inotify,
+    own_files=thread_with_own_files,
+    unshare_files=lambda: native("close_range", 900, 901, 2),
     ioprio_user=lambda: call("ioprio_set", 3, 0, 2 << 13 | 4),
     unshare=lambda: native("unshare", 0x10000000),
     clone_user=clone_user,
