@@ -100,7 +100,7 @@ func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpret
 	}
 	script, err := runner.Install(filepath.Join(b.options.Cache, "runner"))
 	if err != nil {
-		return interpreter{}, "", fmt.Errorf("install the runner: %w", err)
+		return interpreter{}, "", err
 	}
 	in, err := b.options.interpret(ctx, &b.known, base.Python, filepath.Dir(script))
 	if err != nil {

@@ -16,6 +16,7 @@ type exit struct{ status unix.WaitStatus }
 
 // reaping is what the reaper has seen.
 type reaping struct {
+	pid    int           // of the runner
 	runner chan exit     // one value when the runner has ended
 	done   chan struct{} // closed when no process is left below this one
 }
@@ -24,7 +25,7 @@ type reaping struct {
 // without children has no descendants either: an orphan becomes its child before
 // the dead parent can be collected.
 func reap(runner int) reaping {
-	r := reaping{runner: make(chan exit, 1), done: make(chan struct{})}
+	r := reaping{pid: runner, runner: make(chan exit, 1), done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		for {

@@ -18,9 +18,11 @@ func (s *supervisor) watch(r reaping) Ended {
 	defer tick.Stop()
 	full := make(chan int64, 1)
 	if s.plan.Limits.Disk > 0 {
-		go s.watchDisk(full)
+		go s.watchDisk(r.pid, full)
 	}
 	limits := s.plan.Limits
+	memory := watchMemory(limits.Memory, r.pid)
+	defer memory.close()
 	for {
 		select {
 		case e := <-r.runner:
@@ -36,8 +38,13 @@ func (s *supervisor) watch(r reaping) Ended {
 			if tasks := tasksOf(pids); limits.Processes > 0 && tasks > limits.Processes {
 				return Ended{Cause: EndProcesses, Used: int64(tasks), Limit: int64(limits.Processes)}
 			}
-			if used := memoryOf(pids, limits.Memory); limits.Memory > 0 && used > limits.Memory {
-				return Ended{Cause: EndMemory, Used: used, Limit: limits.Memory}
+			if limits.Memory > 0 {
+				begin := time.Now()
+				if used := memory.of(pids); used > limits.Memory {
+					return Ended{Cause: EndMemory, Used: used, Limit: limits.Memory}
+				}
+				// A tree that is slow to look at gets a fifth of the time.
+				tick.Reset(max(watchEvery, 4*time.Since(begin)))
 			}
 		}
 	}
@@ -53,57 +60,14 @@ func tasksOf(pids []int) int {
 	return tasks
 }
 
-// memoryOf sums what the processes hold and cannot be dropped: anonymous and
-// shared memory. Forked processes share pages, so the cheap sum can be too
-// high; only when it is above the limit are shared pages divided among them.
-func memoryOf(pids []int, limit int64) int64 {
-	var cheap, exact int64
-	for _, pid := range pids {
-		cheap += residentOf(pid)
-	}
-	if cheap <= limit {
-		return cheap
-	}
-	for _, pid := range pids {
-		share, ok := shareOf(pid)
-		if !ok { // it hides from other processes; what it shares cannot be told
-			share = residentOf(pid)
-		}
-		exact += share
-	}
-	return exact
-}
-
-func residentOf(pid int) int64 {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return 0 // it has ended
-	}
-	return kilobytes(string(raw), "RssAnon:") + kilobytes(string(raw), "RssShmem:")
-}
-
-func shareOf(pid int) (int64, bool) {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
-	if err != nil {
-		return 0, false
-	}
-	return kilobytes(string(raw), "Pss_Anon:") + kilobytes(string(raw), "Pss_Shmem:"), true
-}
-
-func kilobytes(text, name string) int64 {
-	n, err := strconv.ParseInt(statusField(text, name), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n << 10
-}
-
-// watchDisk measures workspace and scratch again and again, and takes at most a
+// watchDisk measures workspace and scratch again and again, with what was deleted
+// there and is still open, and takes at most a
 // twentieth of the time for it.
-func (s *supervisor) watchDisk(full chan<- int64) {
+func (s *supervisor) watchDisk(runner int, full chan<- int64) {
+	dirs := realPaths(s.plan.Workspace, s.plan.Scratch)
 	for {
 		begin := time.Now()
-		used := diskUse(s.plan.Workspace) + diskUse(s.plan.Scratch)
+		used := diskUse(s.plan.Workspace) + diskUse(s.plan.Scratch) + heldDisk(descendants(os.Getpid()), runner, dirs)
 		if used > s.plan.Limits.Disk {
 			full <- used
 			return

@@ -174,6 +174,37 @@ func TestCells(t *testing.T) {
 	})
 }
 
+// TestFile: a run that comes from a file finds its name where a program looks for it.
+func TestFile(t *testing.T) {
+	each(t, func(t *testing.T, p interpreter) {
+		r := start(t, p)
+		named := func(name, source string) *result { return r.runAs(wire.Run{Filename: name, Source: []byte(source)}) }
+		for _, c := range []struct {
+			name, source, out string
+		}{
+			{"job.py", "import os, sys; print(__file__, sys.argv[0])", r.workspace + "/job.py job.py\n"},
+			{"sub/dir/job.py", "print(__file__, sys.argv[0])", r.workspace + "/job.py sub/dir/job.py\n"},
+			{"/elsewhere/other.py", "print(__file__)", r.workspace + "/other.py\n"},
+			{"job.py", "print(os.path.dirname(os.path.abspath(__file__)) == os.getcwd())", "True\n"},
+			{"", "print('__file__' in globals())", "False\n"},
+			{"", "__file__ = 'mine'", ""},
+			{"", "print(__file__)", "mine\n"},
+			{"job.py", "print(__file__)", r.workspace + "/job.py\n"},
+			{"job.py", "del __file__", ""},
+			{"", "print('__file__' in globals())", "False\n"},
+			// A program that starts anew does not look for a file that is not there.
+			{"job.py", "if __name__ == '__main__':\n  import multiprocessing as m\n  with m.get_context('spawn').Pool(1) as pool: print(pool.map(abs, [-3]))", "[3]\n"},
+		} {
+			if got := named(c.name, c.source); got.err != nil || got.Outcome != wire.OutcomeOK || got.out != c.out {
+				t.Errorf("%q: %s\n%s", c.name, c.source, got)
+			}
+		}
+		if got := r.once("print('__file__' in globals())"); got.out != "False\n" {
+			t.Errorf("a program without a file: %s", got)
+		}
+	})
+}
+
 // TestFrames looks at what a program can read from a structured exception.
 func TestFrames(t *testing.T) {
 	each(t, func(t *testing.T, p interpreter) {

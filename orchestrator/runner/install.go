@@ -19,21 +19,38 @@ func Install(dir string) (script string, err error) {
 	if intact(target) {
 		return script, nil
 	}
+	if err := install(dir, target); err != nil {
+		return "", fmt.Errorf("install the runner in %s: %w", dir, cause(err))
+	}
+	return script, nil
+}
+
+func install(dir, target string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("install the runner: %w", err)
+		return err
 	}
 	temporary, err := os.MkdirTemp(dir, ".new-")
 	if err != nil {
-		return "", fmt.Errorf("install the runner: %w", err)
+		return err
 	}
 	defer os.RemoveAll(temporary)
 	if err := write(temporary); err != nil {
-		return "", fmt.Errorf("install the runner: %w", err)
+		return err
 	}
-	if err := replace(temporary, target); err != nil {
-		return "", fmt.Errorf("install the runner: %w", err)
+	return replace(temporary, target)
+}
+
+// cause strips what names a file with a random name, and the call that met it.
+func cause(err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
 	}
-	return script, nil
+	return err
 }
 
 // intact tells whether target holds the program, unchanged.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -78,7 +79,9 @@ func TestInstallFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Install(filepath.Join(file, "below")); err == nil {
-		t.Error("installed below a file")
+	dir := filepath.Join(file, "below")
+	_, err := Install(dir)
+	if err == nil || !strings.HasPrefix(err.Error(), "install the runner in "+dir+": ") || strings.Count(err.Error(), dir) != 1 {
+		t.Errorf("installed below a file: %v", err)
 	}
 }

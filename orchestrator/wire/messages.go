@@ -102,10 +102,13 @@ type Rlimit struct {
 
 // Run asks for one execution of source text.
 type Run struct {
-	ID       RunID    `json:"id"`
-	Source   []byte   `json:"-"`                  // at most MaxCode; sent on a stream, raw: encoding is the interpreter's business
-	Filename string   `json:"filename,omitempty"` // what tracebacks show; empty means <cell N>
-	Argv     []string `json:"argv,omitempty"`     // sys.argv[1:]
+	ID     RunID  `json:"id"`
+	Source []byte `json:"-"` // at most MaxCode; sent on a stream, raw: encoding is the interpreter's business
+	// Filename is what tracebacks and sys.argv[0] show; empty means <cell N>. A run
+	// with one finds __file__ set to the workspace joined with its last part,
+	// whether the file is there or not; a run without has no __file__.
+	Filename string   `json:"filename,omitempty"`
+	Argv     []string `json:"argv,omitempty"` // sys.argv[1:]
 	// Once makes the run a whole program: after the last line the interpreter
 	// ends as Python ends (threads joined, atexit called, files flushed) and the
 	// exit status is the process's own. The instance then takes no further run.

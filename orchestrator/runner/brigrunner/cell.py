@@ -54,6 +54,7 @@ class Session:
             wanted = {"linecache": self.sources.imported_linecache}
         wanted["matplotlib.pyplot"] = self.display.imported_pyplot
         wanted["multiprocessing.context"] = sources.prefer_fork
+        wanted["multiprocessing.spawn"] = sources.without_main
         sys.meta_path.insert(0, sources.Finder(wanted))
 
     def reset(self):
@@ -62,11 +63,23 @@ class Session:
         module.__builtins__ = builtins
         sys.modules["__main__"] = module
         self.namespace = module.__dict__
+        self._file = None      # what __file__ is because of us
         self._flags = 0
+
+    def _name(self, filename):
+        """Sets __file__ for a run that comes from a file, to where that would lie in
+        the workspace; whether it does is up to whoever runs it. A cell has none."""
+        if self._file is not None and self.namespace.get("__file__") is self._file:
+            del self.namespace["__file__"]
+        self._file = None
+        base = filename.rpartition("/")[2]
+        if base:
+            self._file = self.namespace["__file__"] = self._hello["workspace"] + "/" + base
 
     def run(self, number, source, filename, argv):
         """Runs a cell and returns the members of the report about its end."""
         channel = self._channel
+        self._name(filename)
         filename = filename or "<cell %d>" % number
         trusted.admit(self._hello["workspace"])
         sys.argv = [filename] + argv

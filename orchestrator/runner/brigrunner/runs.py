@@ -85,7 +85,7 @@ class Runs:
         if run.interrupted:
             run.stream.refuse("interrupted")
             self._begin(run)
-            self._exit(run, {"outcome": "interrupted", "hard": run.hard}, "lost" if self._sup.lost else "kept")
+            self._exit(run, {"outcome": "interrupted", "hard": run.hard}, self._kept())
         elif run.phase == READY and not self._sup.calls.asking and self._sup.ensure_worker():
             self._begin(run)
             self._sup.worker.send({"t": "run", "n": run.sequence, "size": run.size, "filename": run.filename,
@@ -191,7 +191,7 @@ class Runs:
         if run.once:
             run.final = end
             return
-        self._exit(run, end, "lost" if self._sup.lost else "kept")
+        self._exit(run, end, self._kept())
 
     def died(self, status):
         """The worker has ended, everything below it too, and its reports are read."""
@@ -204,6 +204,9 @@ class Runs:
         self.over = self.over or run.once
         self._exit(run, end, "ended" if run.once else "lost")
         return True
+
+    def _kept(self):
+        return "kept" if self._sup.lost is None else "lost"
 
     def _exit(self, run, end, state):
         sup = self._sup
@@ -218,6 +221,6 @@ class Runs:
         message.update({"displays": run.displays, "elapsed_ns": elapsed,
                         "oom_kills": max(0, sup.oom.count() - run.oom), "swept": run.swept, "state": state})
         sup.control(message)
-        sup.lost = ""
+        sup.lost = None
         sup.late.begin(run.id)
         self.current = None

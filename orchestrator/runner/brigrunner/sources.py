@@ -3,6 +3,7 @@
 linecache costs milliseconds to import and most cells never need it, so it is
 filled when somebody imports it. matplotlib is looked after in the same way.
 """
+import os
 import sys
 
 from _frozen_importlib_external import PathFinder
@@ -105,6 +106,21 @@ def prefer_fork(context):
     fork = context._concrete_contexts.get("fork")
     if fork is not None:
         context._default_context._default_context = fork
+
+
+def without_main(spawn):
+    """Keeps processes that start anew from running the file that a run was named after.
+
+    The text of a run need not be in the workspace; a file that is missing there would end them.
+    """
+    prepare = spawn.get_preparation_data
+
+    def get_preparation_data(name):
+        data = prepare(name)
+        if not os.path.exists(data.get("init_main_from_path", "/")):
+            del data["init_main_from_path"]
+        return data
+    spawn.get_preparation_data = get_preparation_data
 
 
 def future_flags(source):

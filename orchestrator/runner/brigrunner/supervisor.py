@@ -69,7 +69,7 @@ class Supervisor:
         self.workspace = -1     # its descriptor
         self.worker = None
         self._forked = False
-        self.lost = ""          # how the interpreter ended while no run was there to be told
+        self.lost = None        # how the interpreter ended while no run was there to be told; "" if brig ended it
         self.late = output.Late()
         self.runs = runs.Runs(self)
         self.calls = calls.Calls(self)
@@ -301,7 +301,9 @@ class Supervisor:
             self._want(fd, 0)
         worker.close()
         self.worker = None
-        if not told:
+        if run is not None and run.hard and not told:
+            self.lost = self.lost or ""  # whoever ended the run before it began knows
+        elif not told:
             self.lost = "the interpreter %s between two runs; its variables are lost" % how
         if not self.runs.over:
             self.outbox.flush()  # what brig waits for goes first
