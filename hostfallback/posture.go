@@ -63,12 +63,12 @@ func (e evidence) row(id sandbox.LayerID) sandbox.Layer {
 		return e.processLimit()
 	case sandbox.MemoryLimit:
 		return e.limited(partial(fmt.Sprintf("rlimit data=%d, tree watched at %d", e.report.Limits["data"], e.watch.Memory), "rlimit-per-process-only",
-			"each process is bounded by the kernel, all together are measured four times a second and ended above the limit", remedyDocker), "data")
+			"each process is bounded by the kernel, all together are measured four times a second and ended above the limit; not counted are "+e.unseenMemory(), remedyDocker), "data")
 	case sandbox.CPULimit:
 		return e.cpuLimit()
 	case sandbox.DiskLimit:
 		return e.limited(partial(fmt.Sprintf("rlimit fsize=%d, tree watched at %d", e.report.Limits["fsize"], e.watch.Disk), "disk-watched-only",
-			"each file is bounded by the kernel, all together are measured about once a second and the session is ended above the limit", remedyDocker), "fsize")
+			"each file is bounded by the kernel, all together are measured about once a second and the session is ended above the limit; not counted are "+e.unseenDisk(), remedyDocker), "fsize")
 	case sandbox.OutputLimit:
 		return e.outputLimit()
 	case sandbox.WallClock:
@@ -162,12 +162,30 @@ func errnoText(l confine.Layer) string {
 	return " (" + l.Errno + ")"
 }
 
+// unseenMemory and unseenDisk name what the watching of the tree cannot see here.
+func (e evidence) unseenMemory() string {
+	const always = "the buffers of sockets and pipes and what is left of a shared mapping after most of it was unmapped"
+	if !e.report.Seccomp.Applied {
+		return "memory whose descriptor is in flight between two sockets, " + always
+	}
+	return always
+}
+
+func (e evidence) unseenDisk() string {
+	const always = "deleted files whose descriptor is in flight between two sockets"
+	if !e.report.Namespace.Applied {
+		return always + ", or is held by a process that hides from others"
+	}
+	return always
+}
+
 // notes are what is open by design and belongs to no layer's state.
 func notes(r confine.Report, base sandbox.Base) []string {
 	out := []string{
 		"the kernel is shared with the machine",
 		"that a file exists, its size and its times can be asked for outside the workspace, path by path",
 		"command lines of the user's other processes can be read",
+		"the processors that the user's other processes may run on can be changed",
 		"a program written into the workspace cannot be started by its path, but its content can be run from memory, as confined as everything else",
 	}
 	if r.Seccomp.Applied && !r.Seccomp.Filter.Metadata {

@@ -61,8 +61,7 @@ func tasksOf(pids []int) int {
 }
 
 // watchDisk measures workspace and scratch again and again, with what was deleted
-// there and is still open, and takes at most a
-// twentieth of the time for it.
+// there and is still open, and takes at most a twentieth of the time for it.
 func (s *supervisor) watchDisk(runner int, full chan<- int64) {
 	dirs := realPaths(s.plan.Workspace, s.plan.Scratch)
 	for {

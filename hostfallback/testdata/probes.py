@@ -168,12 +168,16 @@ def inotify():
     os.close(fd)
 
 
+KEPT = []  # the stack of a thread that runs until the attempt's process ends
+
+
 def thread_with_own_files():
-    """A thread that shares everything but the descriptors: it would end at once, for lack of a stack it may use."""
+    """A thread that shares everything but the descriptors."""
     own = 0x100 | 0x200 | 0x800 | 0x10000  # VM, FS, SIGHAND, THREAD, without FILES
     libc.clone.restype = ctypes.c_int
     stack = mmap.mmap(-1, 1 << 16, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    top = ctypes.addressof(ctypes.c_char.from_buffer(stack)) + (1 << 16)
+    KEPT.append(ctypes.c_char.from_buffer(stack))
+    top = ctypes.addressof(KEPT[-1]) + (1 << 16)
     check(libc.clone(libc.pause, ctypes.c_void_p(top), own, None))
 
 
