@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,7 +29,7 @@ type placing struct {
 
 // place writes a new file of a random name, and renames it when it is whole. On
 // an error nothing of it stays.
-func (p placing) place(fill func(io.Writer) error) error {
+func (p placing) place(fill func(*os.File) error) error {
 	if err := p.target(); err != nil {
 		return err
 	}
@@ -62,7 +61,7 @@ func (p placing) place(fill func(io.Writer) error) error {
 }
 
 // write fills the unfinished file temp and makes it final.
-func (p placing) write(f *os.File, temp string, fill func(io.Writer) error) error {
+func (p placing) write(f *os.File, temp string, fill func(*os.File) error) error {
 	if p.meter != nil {
 		if err := p.meter.begin(temp, f); err != nil {
 			return err
@@ -156,7 +155,7 @@ func (p placing) target() error {
 	return nil
 }
 
-func (p placing) fill(f *os.File, fill func(io.Writer) error) error {
+func (p placing) fill(f *os.File, fill func(*os.File) error) error {
 	if err := fill(f); err != nil {
 		return err
 	}
@@ -207,11 +206,7 @@ func (w *Workspace) copyOut(name, dest string, keep bool) error {
 	}
 	defer dir.Close()
 	p := placing{w: w, op: "copy", name: clean, dir: dir, base: base, host: true, keep: keep}
-	return p.place(func(f io.Writer) error {
-		// Hidden ReadFrom and WriteTo: the bound of src must see every byte.
-		_, err := io.Copy(struct{ io.Writer }{f}, struct{ io.Reader }{src})
-		return err
-	})
+	return p.place(func(f *os.File) error { return copySparse(f, src) })
 }
 
 func random() string {

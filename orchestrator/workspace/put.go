@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 )
@@ -43,7 +44,7 @@ func (w *Workspace) Put(name string, r io.Reader, mode fs.FileMode) (int64, erro
 	}
 	defer dir.Close()
 	p := placing{w: w, op: "put", name: clean, dir: dir, base: base, mode: mode, heir: h, meter: m}
-	if err := p.place(func(f io.Writer) error { return m.copy(f, r) }); err != nil {
+	if err := p.place(func(f *os.File) error { return m.copy(f, r) }); err != nil {
 		return 0, err
 	}
 	return m.own, nil
