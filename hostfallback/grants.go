@@ -23,7 +23,7 @@ func systemGrants() confine.Grants {
 			"/proc",
 			"/sys/devices/system/cpu",
 			"/etc/alternatives", "/etc/ca-certificates", "/etc/crypto-policies", "/etc/fonts", "/etc/group",
-			"/etc/hosts", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release",
+			"/etc/hosts", "/etc/ld.so.cache", "/etc/localtime", "/etc/matplotlibrc", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release",
 			"/etc/passwd", "/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf",
 			"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/timezone",
 			"/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",

@@ -9,6 +9,11 @@ import (
 const (
 	watchEvery = 250 * time.Millisecond
 	diskEvery  = time.Second
+
+	// A child between vfork and exec shares its parent's memory and counts twice
+	// for a moment, so what is too much has to be so in every one of a few looks.
+	looks     = 3
+	lookAgain = 5 * time.Millisecond
 )
 
 // watch waits for the end of the instance: its own, an order, or a limit that
@@ -40,7 +45,12 @@ func (s *supervisor) watch(r reaping) Ended {
 			}
 			if limits.Memory > 0 {
 				begin := time.Now()
-				if used := memory.of(pids); used > limits.Memory {
+				used := memory.of(pids)
+				for look := 1; look < looks && used > limits.Memory; look++ {
+					time.Sleep(lookAgain)
+					used = min(used, memory.of(descendants(os.Getpid())))
+				}
+				if used > limits.Memory {
 					return Ended{Cause: EndMemory, Used: used, Limit: limits.Memory}
 				}
 				// A tree that is slow to look at gets a fifth of the time.
