@@ -97,10 +97,22 @@ func TestNothingOutlivesBrig(t *testing.T) {
 		h.kill()
 		awaitNone(t, b, 5*time.Second, func(c container.Summary) bool { return c.State != "created" })
 	}
-	left := len(containersOf(t, b))
-	removed, err := b.Sweep(limited(t), b.options.Owner, func(sandbox.InstanceID) bool { return false })
-	if err != nil || removed != left || len(containersOf(t, b)) != 0 {
-		t.Errorf("sweep removed %d of %d, %v", removed, left, err)
+	// A creation that the engine had begun when brig died may be finished only now,
+	// so that a sweep can be too early for it; the next one is not.
+	began := time.Now()
+	for {
+		removed, err := b.Sweep(limited(t), b.options.Owner, func(sandbox.InstanceID) bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("a sweep removed %d", removed)
+		now := containersOf(t, b)
+		if len(now) == 0 {
+			break
+		}
+		if time.Since(began) > 5*time.Second {
+			t.Fatalf("sweeps leave %v %s", now[0].Names, now[0].Status)
+		}
 	}
 }
 
