@@ -147,6 +147,7 @@ func caseAttack(t *testing.T, s *suite) {
 		t.Fatalf("read %q: %v", head(o.stdout), err)
 	}
 	tried := make(map[string]int)
+	parent := ""
 	for _, r := range rows {
 		if r.Target == "self" {
 			if r.Result != "ok" {
@@ -154,9 +155,15 @@ func caseAttack(t *testing.T, s *suite) {
 			}
 			continue
 		}
+		if parent == "" {
+			parent = r.Target
+		}
+		if r.Op == "list" && r.Target != parent {
+			continue // the numbers of descriptors of the user's other processes, which lead nowhere
+		}
 		tried[r.Op]++
 		switch r.Result {
-		case "EACCES", "EPERM", "ENOSYS", "ESRCH", "ENOENT":
+		case "EACCES", "EPERM", "ENOSYS", "ESRCH", "ENOENT", "EROFS":
 		default:
 			t.Errorf("%s of %s of process %s: %s", r.Op, r.Object, r.Target, r.Result)
 		}
