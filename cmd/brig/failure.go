@@ -43,6 +43,9 @@ func input(remedy, format string, a ...any) *failure {
 func explain(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
+		if f.Exit == 0 { // a failure never looks like a success
+			f.Exit = exitFailed
+		}
 		return f
 	}
 	var unavailable *sandbox.Unavailable

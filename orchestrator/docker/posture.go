@@ -59,6 +59,7 @@ func posture(e *engine, want spec, out container.InspectResponse, ready wire.Rea
 		Layers:   layers,
 		Notes:    ev.notes(),
 		Promised: promised(),
+		Detached: want.workspace.directory == "",
 	}, nil
 }
 

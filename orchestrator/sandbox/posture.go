@@ -73,6 +73,9 @@ type Posture struct {
 	// Promised are the layers that this backend promises to enforce; a promised
 	// layer in another state makes the instance weakened.
 	Promised []LayerID `json:"promised"`
+	// Detached says that the instance does not see the host directory it was
+	// prepared with: its workspace is its own, and files travel by Instance.Call.
+	Detached bool `json:"detached,omitempty"`
 }
 
 // Layer returns the row of id; a missing row is off.
