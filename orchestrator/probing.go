@@ -12,7 +12,7 @@ const (
 	goodFor = 5 * time.Second // how long a good probe is believed
 	badFor  = 1 * time.Second // how long a bad one is
 	// probeBound ends a probe whose backend does not keep its own bound.
-	probeBound = 5 * time.Second
+	probeBound = 20 * time.Second
 	// impatience is how long the wanted backend may take to answer before the one
 	// to step down to is asked at the same time.
 	impatience = 250 * time.Millisecond

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 
 	"brig/orchestrator/sandbox"
 )
@@ -17,9 +18,10 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 	if err != nil {
 		return nil, err
 	}
-	if err := b.foresee(ctx, e, a.tier); err != nil {
-		return nil, b.orGone(ctx, e, err)
-	}
+	var missing *sandbox.Unavailable
+	if err := b.foresee(ctx, e, a.tier); errors.As(err, &missing) {
+		return nil, err
+	} // any other error is for the start to meet: a busy engine may be quicker then
 	mechanisms := map[sandbox.LayerID]string{
 		sandbox.FSWrite:       "read-only root; workspace and in-memory scratch only",
 		sandbox.FSRead:        "own mount namespace with the image and the workspace",

@@ -20,8 +20,12 @@ import (
 )
 
 const (
-	reachTimeout = 3 * time.Second // of everything that Probe does
-	placeTimeout = time.Second     // of one place that nobody asked for
+	reachTimeout = 3 * time.Second // of everything that Probe does, unless the engine shows that it lives
+	// busyTimeout is for an engine that answers the simplest question and is slow
+	// with the others: starting many containers does that to it.
+	busyTimeout  = 12 * time.Second
+	slowAfter    = 300 * time.Millisecond // of no answer: then it is asked whether it lives
+	placeTimeout = time.Second            // of one place that nobody asked for
 	// minimumAPI is Docker 20.10's: a private cgroup namespace can be asked for from there on.
 	minimumAPI = "1.41"
 )
@@ -56,8 +60,8 @@ func (e *engine) continues(old *engine) bool {
 // reach finds the first target that answers like a Docker engine. The error is an
 // *sandbox.Unavailable about the first target, or about the first one where
 // something was found that does not work.
-func reach(ctx context.Context, o Options) (*engine, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, reachTimeout, context.DeadlineExceeded)
+func reach(patient context.Context, o Options) (*engine, error) {
+	ctx, cancel := context.WithTimeoutCause(patient, reachTimeout, context.DeadlineExceeded)
 	defer cancel()
 	targets, err := discover(o)
 	if err != nil {
@@ -65,7 +69,7 @@ func reach(ctx context.Context, o Options) (*engine, error) {
 	}
 	var worst *sandbox.Unavailable
 	for _, t := range targets {
-		e, failure := try(ctx, t, len(targets) > 1)
+		e, failure := try(ctx, patient, t, len(targets) > 1)
 		if failure == nil {
 			return e, nil
 		}
@@ -76,7 +80,8 @@ func reach(ctx context.Context, o Options) (*engine, error) {
 	return nil, worst
 }
 
-func try(ctx context.Context, t target, short bool) (*engine, *sandbox.Unavailable) {
+// try asks one target within ctx, and within patient if it is alive and busy.
+func try(ctx, patient context.Context, t target, short bool) (*engine, *sandbox.Unavailable) {
 	if short {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, placeTimeout, context.DeadlineExceeded)
@@ -103,7 +108,16 @@ func try(ctx context.Context, t target, short bool) (*engine, *sandbox.Unavailab
 		return nil, unavailable(t.endpoint, "engine-endpoint-invalid", err, "the endpoint is not one that can be used", t.undoOr(startCommand))
 	}
 	e := &engine{target: t, transport: kind, cli: cli, http: transport}
-	if failure := e.ask(ctx, dial); failure != nil {
+	alive := e.watchLife(ctx)
+	failure := e.ask(ctx, dial)
+	if lives := alive(); lives && failure != nil && failure.Code == "engine-hung" {
+		busy, cancel := context.WithTimeoutCause(patient, busyTimeout, context.DeadlineExceeded)
+		defer cancel()
+		if failure = e.ask(busy, dial); failure != nil && failure.Code == "engine-hung" {
+			failure = unavailable(t.endpoint, "engine-busy", nil, "it is alive and did not answer in time", "docker info")
+		}
+	}
+	if failure != nil {
 		e.close()
 		return nil, failure
 	}
@@ -115,6 +129,41 @@ func (t target) undoOr(command string) string {
 		return t.undo
 	}
 	return command
+}
+
+// watchLife pings an engine that is slow to say more. What it returns ends that and
+// tells whether there was an answer.
+func (e *engine) watchLife(ctx context.Context) func() bool {
+	asked, stop := context.WithCancel(ctx)
+	lives := make(chan bool, 1)
+	go func() {
+		slow := time.NewTimer(slowAfter)
+		defer slow.Stop()
+		select {
+		case <-slow.C:
+			lives <- e.pings(asked)
+		case <-asked.Done():
+			lives <- false
+		}
+	}()
+	return func() bool {
+		stop()
+		return <-lives
+	}
+}
+
+// pings tells whether the engine answers the one question that needs none of its parts.
+func (e *engine) pings(ctx context.Context) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+client.DummyHost+e.basePath()+"/_ping", http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := e.http.RoundTrip(request)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK
 }
 
 // ask makes sure that what answers is a Docker engine that can run brig's containers.

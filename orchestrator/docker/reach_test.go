@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,5 +235,26 @@ func TestAttachIsBounded(t *testing.T) {
 	}
 	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("it took %s", took)
+	}
+}
+
+// An engine that is alive and slow is waited for, and one that stays silent beyond
+// that is called busy: nobody should restart it.
+func TestReachBusyEngine(t *testing.T) {
+	var versions atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/_ping"):
+			w.WriteHeader(http.StatusOK)
+		case versions.Add(1) == 1:
+			<-r.Context().Done() // silent until brig gives up
+		default:
+			// Refused once it has answered, so no more is needed of it.
+			fmt.Fprint(w, `{"Version":"28.0","ApiVersion":"1.48","MinAPIVersion":"1.24","Os":"linux","Arch":"riscv64"}`)
+		}
+	}))
+	defer server.Close()
+	if u := unreachable(t, env("DOCKER_HOST", "tcp://"+server.Listener.Addr().String())); u.Code != "engine-architecture" {
+		t.Errorf("%s: %s", u.Code, u.Reason)
 	}
 }
