@@ -29,6 +29,26 @@ type failure struct {
 func (f *failure) Error() string { return f.Message }
 func (f *failure) Unwrap() error { return f.err }
 
+// failed is a failure where a result would stand: "cause" is there in every answer.
+type failed struct {
+	Cause    sandbox.Cause `json:"cause"`
+	ExitCode exitCode      `json:"exit_code"`
+	Error    *failure      `json:"error"`
+}
+
+// cause is the failure in the words of results. Nothing ran, or no end was seen.
+func (f *failure) cause() sandbox.Cause {
+	switch f.Code {
+	case "cancelled":
+		return sandbox.Cancelled
+	case "backend-lost":
+		return sandbox.BackendLost
+	case "failed", "output":
+		return sandbox.Internal
+	}
+	return sandbox.Refused
+}
+
 // usage is a mistake on the command line.
 func usage(remedy, format string, a ...any) *failure {
 	return &failure{Code: "usage", Message: fmt.Sprintf(format, a...), Remedy: remedy, Exit: exitFailed}

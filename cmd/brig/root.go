@@ -50,7 +50,7 @@ func (p *program) main(args []string) int {
 		return int(f.Exit)
 	}
 	// Programs find the error where they look for the answer.
-	if wantsJSON(args) && p.printJSON(map[string]*failure{"error": f}) == nil {
+	if wantsJSON(args) && p.printJSON(failed{Cause: f.cause(), ExitCode: f.Exit, Error: f}) == nil {
 		return int(f.Exit)
 	}
 	p.tui.fail(f)

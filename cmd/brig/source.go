@@ -130,7 +130,11 @@ func checkSource(name string, named bool, code []byte) error {
 		}
 		at += n
 	}
-	return input("save it as UTF-8, or name its encoding in the first line: # coding: latin-1",
+	hint := "name its encoding in the first line: # coding: latin-1"
+	if named {
+		hint = "save it as UTF-8, or " + hint
+	}
+	return input(hint,
 		"%s is not UTF-8: byte 0x%02x in line %d", name, code[at], lineOf(code, at))
 }
 
