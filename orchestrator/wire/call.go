@@ -192,7 +192,15 @@ func (p *Peer) call(ctx context.Context, slots chan struct{}, req Control, in io
 	}
 	defer k.release()
 	feed.stop()
-	return p.answered(ctx, a, out)
+	select {
+	case err := <-feed.failed: // the runner's refusal is only the answer to that
+		if a.out != nil {
+			a.out.Reset("the call was given up")
+		}
+		return Reply{}, fmt.Errorf("read the input: %w", err)
+	default:
+		return p.answered(ctx, a, out)
+	}
 }
 
 // ask sends the question and starts to feed its input.
@@ -257,8 +265,8 @@ func startFeed(stream *SendStream, in io.Reader) *feed {
 		readErr, sendErr := stream.copyFrom(ctx, in)
 		switch {
 		case readErr != nil:
+			f.failed <- readErr // first: the reply to what follows must not overtake it
 			stream.Reset("the input could not be read: " + readErr.Error())
-			f.failed <- readErr
 		case sendErr != nil:
 			stream.Reset("the call was given up")
 		}
