@@ -10,9 +10,11 @@ import (
 	"brig/orchestrator/config"
 )
 
-// acknowledgedFile records that a person accepted, on this machine, that code
-// runs although neither files nor system calls are restricted.
-const acknowledgedFile = "uncontained-accepted"
+// AcknowledgedFile is the path of the record that a person accepted, on this
+// machine, that code runs although neither files nor system calls are restricted:
+// the machine's name in its first line, the time (RFC 3339) in its second.
+// Removing it takes the acceptance back.
+func AcknowledgedFile(p config.Paths) string { return filepath.Join(p.State, "uncontained-accepted") }
 
 // Acknowledge records that acceptance. It is asked for once per machine, so the
 // file names the machine: a state directory that travels does not take it along.
@@ -24,7 +26,7 @@ func Acknowledge(p config.Paths) error {
 	if err := os.MkdirAll(p.State, 0o700); err != nil {
 		return fmt.Errorf("record the acceptance: %w", err)
 	}
-	path := filepath.Join(p.State, acknowledgedFile)
+	path := AcknowledgedFile(p)
 	text := machine + "\n" + time.Now().UTC().Format(time.RFC3339) + "\n"
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 		return fmt.Errorf("record the acceptance: %w", err)
@@ -42,7 +44,7 @@ func Acknowledged(p config.Paths) bool {
 	if err != nil {
 		return false
 	}
-	text, err := os.ReadFile(filepath.Join(p.State, acknowledgedFile))
+	text, err := os.ReadFile(AcknowledgedFile(p))
 	if err != nil {
 		return false
 	}

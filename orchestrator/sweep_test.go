@@ -137,7 +137,7 @@ func TestAcknowledgementIsOfThisMachine(t *testing.T) {
 	if !Acknowledged(p) {
 		t.Error("not acknowledged after somebody did")
 	}
-	path := filepath.Join(p.State, acknowledgedFile)
+	path := AcknowledgedFile(p)
 	if err := os.WriteFile(path, []byte("another-machine\n2026-01-01T00:00:00Z\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,9 +15,6 @@ import (
 // that on this machine code runs although nothing contains it. It is recorded only
 // when a run was refused for want of it, and wherever it matters brig says that it
 // exists, since when, and how to take it back.
-
-// consentFile is the name that orchestrator.Acknowledge gives the record.
-const consentFile = "uncontained-accepted"
 
 // unaccepted tells whether nothing but that consent was missing.
 func unaccepted(err error) bool {
@@ -59,7 +55,7 @@ func (c consent) String() string {
 
 // consentOf finds the record, if it counts on this machine.
 func consentOf(paths config.Paths) (consent, bool) {
-	file := filepath.Join(paths.State, consentFile)
+	file := orchestrator.AcknowledgedFile(paths)
 	c := consent{File: file, Revoke: "rm " + quote(file)}
 	if !orchestrator.Acknowledged(paths) {
 		return c, false
