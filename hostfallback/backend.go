@@ -146,7 +146,11 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 		release()
 		return nil, err
 	}
-	return newInstance(p, started, base, in, workspace, release), nil
+	prepared := newInstance(p, started, base, in, workspace, release)
+	if err := prepared.greet(ctx); err != nil {
+		return nil, errors.Join(err, prepared.Close(context.WithoutCancel(ctx)))
+	}
+	return prepared, nil
 }
 
 // plan makes the directory of an instance and writes down what it may do. An

@@ -122,7 +122,7 @@ func (i *instance) explain(lost error) sandbox.Ending {
 	return sandbox.Ending{Cause: sandbox.Internal, Detail: fmt.Sprintf("the supervisor reported an unknown end %q", string(e.Cause))}
 }
 
-// Bind says hello, and seals the posture from what the runner observed.
+// Bind tells the runner what the session brings.
 func (p *prepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox.Instance, error) {
 	i := p.instance
 	if claim.Workspace != i.workspace {
@@ -142,9 +142,17 @@ func (i *instance) bind(ctx context.Context, claim sandbox.Claim) error {
 	if err := os.WriteFile(filepath.Join(i.process.plan.Home, idFile), []byte(claim.ID), 0o600); err != nil {
 		return fmt.Errorf("note the instance's id: %w", err)
 	}
+	args := wire.ControlArgs{Timezone: claim.Timezone, Locale: claim.Locale}
+	if _, err := i.peer.Call(ctx, wire.Control{Op: wire.OpBind, Args: args}, nil, nil); err != nil {
+		return fmt.Errorf("bind: %w", i.lost(err))
+	}
+	return nil
+}
+
+// greet says hello, and seals the posture from what the runner observed.
+func (i *instance) greet(ctx context.Context) error {
 	ready, err := i.peer.Hello(ctx, wire.Hello{
-		Session: claim.Session, Workspace: i.process.plan.Workspace, Scratch: i.process.plan.Scratch,
-		Timezone: claim.Timezone, Locale: claim.Locale, Bounds: i.base.Limits.Bounds(),
+		Workspace: i.process.plan.Workspace, Scratch: i.process.plan.Scratch, Bounds: i.base.Limits.Bounds(),
 	})
 	if err != nil {
 		return fmt.Errorf("greet the runner: %w", i.lost(err))

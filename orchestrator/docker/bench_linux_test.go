@@ -81,7 +81,8 @@ func cold(b *testing.B, backend *Backend, s steps) {
 	now = s.took("attach", now)
 	must(b, e.cli.ContainerStart(ctx, x.id, container.StartOptions{}))
 	now = s.took("start", now)
-	p := &prepared{backend: backend, engine: e, spec: want, directory: workspace, container: x}
+	p, err := greet(ctx, e, want, x, workspace)
+	must(b, err)
 	i, err := p.Bind(ctx, sandbox.Claim{ID: "bench-1", Session: "bench", Workspace: workspace})
 	must(b, err)
 	now = s.took("python-and-posture", now)

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -79,17 +78,12 @@ func TestPostureFromDisagreement(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := made.(*prepared)
-	stream := p.container.stream
-	peer := wire.NewPeer(&demux{r: stream.Reader}, stream.Conn, wire.PeerOptions{Close: stream.Conn.Close})
+	ready := p.ready
 	defer func() {
-		if err := errors.Join(peer.Close(), p.Close(limited(t))); err != nil {
+		if err := p.Close(limited(t)); err != nil {
 			t.Error(err)
 		}
 	}()
-	ready, err := peer.Hello(limited(t), wire.Hello{Session: "test", Workspace: workspacePath, Scratch: scratchPath})
-	if err != nil {
-		t.Fatal(err)
-	}
 	inspect := func() container.InspectResponse {
 		out, err := p.engine.cli.ContainerInspect(limited(t), p.container.id)
 		if err != nil {

@@ -43,7 +43,7 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	if err != nil {
 		return nil, b.orGone(ctx, e, err)
 	}
-	return &prepared{backend: b, engine: e, spec: s, directory: workspace, container: box}, nil
+	return greet(ctx, e, s, box, workspace)
 }
 
 // orGone turns the failure of a call into the reason why the engine cannot be

@@ -16,13 +16,15 @@ import (
 // helloTimeout is how long a runner may take to answer; a busy machine starts slowly.
 const helloTimeout = 20 * time.Second
 
-// prepared is a started container whose runner waits for its hello.
+// prepared is a container whose runner has been greeted and waits for a session.
 type prepared struct {
-	backend   *Backend
 	engine    *engine
 	spec      spec
-	directory string // that Prepare was given
 	container *box
+	peer      *wire.Peer
+	ready     wire.Ready
+	posture   sandbox.Posture
+	directory string // that Prepare was given
 
 	mu    sync.Mutex
 	spent bool // bound or closed
@@ -30,8 +32,41 @@ type prepared struct {
 
 var errSpent = errors.New("bind: the prepared container was bound or closed before")
 
-// Bind says hello for the claim's session and seals the posture. When it fails the
+// greet says hello to the runner of a fresh container and seals the posture: it
+// reads back what was really applied, from inside and outside. When it fails the
 // container is gone.
+func greet(ctx context.Context, e *engine, s spec, x *box, directory string) (*prepared, error) {
+	out := &demux{r: x.stream.Reader}
+	p := &prepared{
+		engine: e, spec: s, container: x, directory: directory,
+		peer: wire.NewPeer(out, x.stream.Conn, wire.PeerOptions{Close: x.stream.Conn.Close}),
+	}
+	if err := p.observe(ctx); err != nil {
+		err = p.explain(ctx, out, err)
+		return nil, errors.Join(err, p.peer.Close(), x.undo(ctx))
+	}
+	return p, nil
+}
+
+func (p *prepared) observe(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, helloTimeout, fmt.Errorf("the runner took longer than %s to answer", helloTimeout))
+	defer cancel()
+	p.ready, err = p.peer.Hello(ctx, wire.Hello{Workspace: workspacePath, Scratch: scratchPath, Bounds: p.spec.limits.Bounds()})
+	if err != nil {
+		return fmt.Errorf("greet the runner: %w", err)
+	}
+	if p.ready.Runner != runner.Hash() {
+		return fmt.Errorf("greet the runner: it is %s, this brig trusts %.16s", printable(p.ready.Runner), runner.Hash())
+	}
+	inspect, err := p.engine.cli.ContainerInspect(ctx, p.container.id)
+	if err != nil {
+		return fmt.Errorf("read the container back: %w", err)
+	}
+	p.posture, err = posture(p.engine, p.spec, inspect, p.ready)
+	return err
+}
+
+// Bind tells the runner what the session brings. When it fails the container is gone.
 func (p *prepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox.Instance, error) {
 	if filepath.Clean(claim.Workspace) != filepath.Clean(p.directory) {
 		return nil, fmt.Errorf("bind: %w", sandbox.ErrCold)
@@ -43,36 +78,16 @@ func (p *prepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox.Insta
 	if spent {
 		return nil, errSpent
 	}
-	out := &demux{r: p.container.stream.Reader}
-	peer := wire.NewPeer(out, p.container.stream.Conn, wire.PeerOptions{Close: p.container.stream.Conn.Close})
-	posture, err := p.greet(ctx, peer, claim)
-	if err != nil {
-		err = p.explain(ctx, out, err)
-		return nil, errors.Join(err, peer.Close(), p.container.undo(ctx))
+	i := newInstance(claim.ID, p.container, p.peer, p.posture)
+	args := wire.ControlArgs{Timezone: claim.Timezone, Locale: claim.Locale}
+	if _, err := i.Call(ctx, wire.Control{Op: wire.OpBind, Args: args}, nil, nil); err != nil {
+		return nil, errors.Join(fmt.Errorf("bind: %w", err), i.Close(context.WithoutCancel(ctx)))
 	}
-	return newInstance(claim.ID, p.container, peer, posture), nil
+	return i, nil
 }
 
-// greet says hello and reads back what was really applied, from inside and outside.
-func (p *prepared) greet(ctx context.Context, peer *wire.Peer, claim sandbox.Claim) (sandbox.Posture, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, helloTimeout, fmt.Errorf("the runner took longer than %s to answer", helloTimeout))
-	defer cancel()
-	ready, err := peer.Hello(ctx, wire.Hello{
-		Session: claim.Session, Workspace: workspacePath, Scratch: scratchPath,
-		Timezone: claim.Timezone, Locale: claim.Locale, Bounds: p.spec.limits.Bounds(),
-	})
-	if err != nil {
-		return sandbox.Posture{}, fmt.Errorf("greet the runner: %w", err)
-	}
-	if ready.Runner != runner.Hash() {
-		return sandbox.Posture{}, fmt.Errorf("greet the runner: it is %s, this brig trusts %.16s", printable(ready.Runner), runner.Hash())
-	}
-	inspect, err := p.engine.cli.ContainerInspect(ctx, p.container.id)
-	if err != nil {
-		return sandbox.Posture{}, fmt.Errorf("read the container back: %w", err)
-	}
-	return posture(p.engine, p.spec, inspect, ready)
-}
+// Done is closed when the connection to the container is.
+func (p *prepared) Done() <-chan struct{} { return p.peer.Done() }
 
 // explain adds what is known about a container whose runner did not answer.
 func (p *prepared) explain(ctx context.Context, out *demux, err error) error {
@@ -96,5 +111,5 @@ func (p *prepared) Close(ctx context.Context) error {
 	if spent {
 		return nil
 	}
-	return p.container.undo(ctx)
+	return errors.Join(p.peer.Close(), p.container.undo(ctx))
 }

@@ -56,8 +56,8 @@ const kept, logged = 64 << 10, 1 << 20
 
 func hello() wire.Hello {
 	return wire.Hello{
-		Version: wire.Version, Session: "test",
-		Bounds: wire.Bounds{Kept: kept, Logged: logged, Display: 8 << 20},
+		Version: wire.Version,
+		Bounds:  wire.Bounds{Kept: kept, Logged: logged, Display: 8 << 20},
 	}
 }
 

@@ -22,9 +22,10 @@ type Backend interface {
 	// resolution; only Posture is evidence. Its errors mean what Probe's mean: what
 	// base asks for and is not there is an *Unavailable with Settings.
 	Capabilities(ctx context.Context, base Base) ([]Layer, error)
-	// Prepare starts a contained runner. workspace is an existing directory that
-	// the session will own; a pooled instance is given a fresh one, which a new
-	// session adopts. On error nothing is left running.
+	// Prepare starts a contained runner, greets it and seals its posture. It then
+	// waits for a session for as long as it has to. workspace is an existing
+	// directory that the session will own; a pooled instance is given a fresh one,
+	// which a new session adopts. On error nothing is left running.
 	Prepare(ctx context.Context, base Base, workspace string) (Prepared, error)
 	// Sweep removes what earlier processes of the same owner left behind, except
 	// what keep approves of. It never touches another owner's instances.
@@ -35,10 +36,12 @@ type Backend interface {
 
 // Prepared is a started instance that no session owns yet.
 type Prepared interface {
-	// Bind gives the instance to a session and seals its posture; it may be
-	// called once. ErrCold: the claim does not fit, the caller closes this one
-	// and prepares another for the claim's own workspace.
+	// Bind gives the instance to a session; it may be called once and costs a
+	// message to the runner. ErrCold: the claim does not fit, the caller closes this
+	// one and prepares another for the claim's own workspace.
 	Bind(ctx context.Context, claim Claim) (Instance, error)
+	// Done is closed when the instance is gone, bound or not.
+	Done() <-chan struct{}
 	// Close is for an instance that was never bound; after Bind it does nothing.
 	Close(ctx context.Context) error
 }

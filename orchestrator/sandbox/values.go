@@ -1,6 +1,10 @@
 package sandbox
 
-import "brig/orchestrator/wire"
+import (
+	"time"
+
+	"brig/orchestrator/wire"
+)
 
 // Kind names a backend.
 type Kind string
@@ -41,10 +45,14 @@ const (
 type Base struct {
 	Network Network
 	Mode    Mode   // host only
-	Image   string // docker only: a tier (core, standard) or an image reference
+	Image   string // docker only: a tier (core, standard, full) or the reference of the user's own image
 	Runtime string // docker only: auto, runc, runsc, kata…
 	Python  string // host only: interpreter, empty means found on PATH
-	Limits  Limits
+	// Lease lets an instance outlive this process, so that a later one adopts it:
+	// without word from any brig for so long it ends itself. Zero: it ends with the
+	// process that made it. Only where the backend is an Adopter.
+	Lease  time.Duration
+	Limits Limits
 }
 
 // Limits of one instance. Zero means the default of DefaultLimits, never unlimited.

@@ -87,8 +87,8 @@ func negative(what string, n int64) error {
 
 func (m Hello) check() error {
 	return first(
-		tooLong("session", m.Session, maxName), tooLong("workspace", m.Workspace, maxText), tooLong("scratch", m.Scratch, maxText),
-		tooLong("timezone", m.Timezone, maxName), tooLong("locale", m.Locale, maxName),
+		tooLong("workspace", m.Workspace, maxText), tooLong("scratch", m.Scratch, maxText),
+		tooLong("resume", m.Resume, maxName), negative("lease_ns", int64(m.Lease)),
 		negative("bounds.kept", m.Bounds.Kept), negative("bounds.logged", m.Bounds.Logged), negative("bounds.display", m.Bounds.Display),
 	)
 }
@@ -117,6 +117,7 @@ func (m CallMessage) check() error {
 	}
 	return first(
 		badID("call id", m.ID), badWord("op", string(m.Op)), tooLong("path", m.Args.Path, maxText), negative("limit", int64(m.Args.Limit)),
+		tooLong("timezone", m.Args.Timezone, maxName), tooLong("locale", m.Args.Locale, maxName),
 	)
 }
 

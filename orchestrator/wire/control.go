@@ -143,7 +143,7 @@ func DecodeMessage(payload []byte, from Role) (Message, error) {
 			if v := version(members); v != Version {
 				return Hello{Version: v}, nil
 			}
-			return decode[Hello](payload, members, "version", "session", "workspace", "scratch", "bounds")
+			return decode[Hello](payload, members, "version", "workspace", "scratch", "bounds")
 		case "run":
 			return decode[RunMessage](payload, members, "id", "code", "size")
 		case "call":

@@ -6,13 +6,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 func goodMessages() map[Role][]Message {
 	text := "<b>é</b>"
 	return map[Role][]Message{
 		RoleBrig: {
-			Hello{Version: Version, Session: "s1", Workspace: "/workspace", Scratch: "/scratch", Timezone: "Europe/Madrid", Locale: "es_ES.UTF-8", Bounds: Bounds{1, 2, 3}},
+			Hello{Version: Version, Workspace: "/workspace", Scratch: "/scratch", Bounds: Bounds{1, 2, 3}, Lease: time.Minute, Resume: "00ff"},
 			RunMessage{ID: "r1", Code: 3, Size: 10, Filename: "a.py", Argv: []string{"-x", ""}, Once: true},
 			CallMessage{ID: "c1", Op: OpPut, Args: ControlArgs{Path: "a/b", Mode: 0o600}, In: 5},
 		},
@@ -52,7 +53,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 
 func TestMessagesRequireTheirMembers(t *testing.T) {
 	optional := map[string]string{
-		"hello": "timezone locale", "run": "filename argv once", "call": "args in",
+		"hello": "lease_ns resume", "run": "filename argv once", "call": "args in",
 		"ready": "implementation executable", "exit": "status exception log displays elapsed_ns oom_kills", "reply": "error body out",
 	}
 	for role, messages := range goodMessages() {

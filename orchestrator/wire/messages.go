@@ -7,7 +7,7 @@ import (
 
 const (
 	// Version of the protocol. A runner with another version is refused.
-	Version = 1
+	Version = 2
 	// MaxPayload is the largest payload of one frame, in bytes.
 	MaxPayload = 64 << 10
 	// InitialCredit is what may be sent on a new stream before the first grant, in bytes.
@@ -33,16 +33,21 @@ const (
 // brig chooses it and never uses one twice.
 type RunID string
 
-// Hello opens the conversation and carries what differs between sessions, so
-// that nothing of it has to stand in the environment of the instance.
+// Hello opens the conversation of an instance, before any session has it. What
+// differs between sessions comes later, with OpBind, so that an instance can be
+// started ahead; nothing of either stands in the environment of the instance.
 type Hello struct {
 	Version   int    `json:"version"`
-	Session   string `json:"session"`
 	Workspace string `json:"workspace"` // absolute path inside the instance
 	Scratch   string `json:"scratch"`   // absolute path inside the instance, writable, gone with it
-	Timezone  string `json:"timezone,omitempty"`
-	Locale    string `json:"locale,omitempty"`
 	Bounds    Bounds `json:"bounds"`
+	// Lease lets the instance outlive its connection: the runner ends when it has not
+	// heard anything from brig for so long, by its own monotonic clock, and an end of
+	// its input alone does not end it. Zero: it ends with its input.
+	Lease time.Duration `json:"lease_ns,omitempty"`
+	// Resume is the secret by which a later connection takes the conversation up, 64
+	// hex digits; it comes with a Lease and is empty without one. See Resume.
+	Resume string `json:"resume,omitempty"`
 }
 
 // Bounds are the output bounds of one run, in bytes.
@@ -203,6 +208,10 @@ const (
 	OpRemove     Op = "remove"     // args Path
 	OpUsage      Op = "usage"      // body UsageBody
 	OpInterrupt  Op = "interrupt"  // args Run, Level, Sweep; error code "not-running"
+	// OpBind gives the instance to a session; args Timezone, Locale. It comes before
+	// the first run; error code "invalid" after it. Answered at once: the interpreter
+	// takes it up before whatever is asked next.
+	OpBind Op = "bind"
 )
 
 // Level is how firmly a run is interrupted.
@@ -227,6 +236,10 @@ type ControlArgs struct {
 	Level Level  `json:"level,omitempty"`
 	Sweep bool   `json:"sweep,omitempty"` // also kill every process started since that run began
 	Limit int    `json:"limit,omitempty"` // entries, 0 means 200
+	// Timezone is an IANA name, empty means UTC; Locale is such as de_DE.UTF-8, empty
+	// means C.UTF-8.
+	Timezone string `json:"timezone,omitempty"`
+	Locale   string `json:"locale,omitempty"`
 }
 
 // Reply is the runner's answer to a Control.

@@ -302,7 +302,7 @@ func connect(t testing.TB, o PeerOptions) (*Peer, *testRunner) {
 }
 
 func testHello() Hello {
-	return Hello{Session: "s1", Workspace: "/workspace", Scratch: "/scratch", Bounds: Bounds{Kept: 1 << 20, Logged: 64 << 20, Display: 1 << 20}}
+	return Hello{Workspace: "/workspace", Scratch: "/scratch", Bounds: Bounds{Kept: 1 << 20, Logged: 64 << 20, Display: 1 << 20}}
 }
 
 // settle waits until no more goroutines run than before.

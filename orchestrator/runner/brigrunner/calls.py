@@ -1,5 +1,5 @@
 """Answers to brig's calls: files and facts by the supervisor itself, the rest by the worker."""
-from . import files, frames, walks
+from . import files, frames, ready, walks
 from .files import Refused
 
 MAX_CALLS = 32
@@ -56,6 +56,9 @@ class Calls:
         elif op == "interrupt":
             sup.runs.interrupt(args.get("run"), args.get("level", "soft"), args.get("sweep") is True)
             self.reply(name)
+        elif op == "bind":
+            self._bind(ready.claim(args))
+            self.reply(name)
         elif op == "usage":
             body = sup.tree.usage()
             body["oom_kills"] = sup.oom.count()
@@ -78,6 +81,14 @@ class Calls:
             self._ask(name, op, limit, stream)
         else:
             raise Refused("unsupported", "unknown op")
+
+    def _bind(self, wanted):
+        sup = self._sup
+        if sup.runs.any():
+            raise Refused("invalid", "a run came before")
+        sup.hello.update(wanted)
+        if sup.worker is not None:
+            sup.worker.send(dict(wanted, t="bind"))
 
     # Calls that need the interpreter.
 

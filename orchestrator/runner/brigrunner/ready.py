@@ -4,7 +4,7 @@ import sys
 
 from . import VERSION, frames
 
-_STRINGS = ("session", "workspace", "scratch", "timezone", "locale")
+_STRINGS = ("workspace", "scratch")
 
 
 def check(message):
@@ -22,7 +22,18 @@ def check(message):
         if not hello[name].startswith("/"):
             raise frames.ProtocolError("%s is not an absolute path" % name)
     hello["bounds"] = bounds
+    hello.update(claim({}))
     return hello
+
+
+def claim(args):
+    """What a session brings, with its types checked."""
+    wanted = {}
+    for name in ("timezone", "locale"):
+        wanted[name] = args.get(name) or ""
+        if not isinstance(wanted[name], str) or "\0" in wanted[name]:
+            raise frames.ProtocolError("bind without a good %s" % name)
+    return wanted
 
 
 def prepare(directory, hello):

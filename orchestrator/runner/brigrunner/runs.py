@@ -69,6 +69,10 @@ class Runs:
         self.over = False  # the one program has ended
         self._sequence = 0
 
+    def any(self):
+        """Whether a run was ever asked for."""
+        return self._sequence > 0
+
     def request(self, message):
         if self.current is not None or self.over:
             raise frames.ProtocolError("a run while another is current, or after the last")

@@ -40,9 +40,13 @@ class Worker:
             "MPLCONFIGDIR": scratch + "/matplotlib", "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONIOENCODING": "utf-8",
         })
-        self._locale(hello["locale"])
-        if hello["timezone"]:
-            os.environ["TZ"] = hello["timezone"]
+        self._claim(hello)
+
+    def _claim(self, wanted):
+        """Takes up what a session brings: its locale and its time zone."""
+        self._locale(wanted["locale"])
+        if wanted["timezone"]:
+            os.environ["TZ"] = wanted["timezone"]
             time.tzset()
 
     @staticmethod
@@ -76,6 +80,8 @@ class Worker:
             kind = command["t"]
             if kind == "run":
                 self._run(command)
+            elif kind == "bind":
+                self._claim(command)
             else:
                 self._answer(kind, command)
 

@@ -32,8 +32,14 @@ func (p *memoryPrepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox
 	}
 	p.bound = true
 	p.instance.bind(claim.ID)
+	args := wire.ControlArgs{Timezone: claim.Timezone, Locale: claim.Locale}
+	if _, err := p.instance.Call(ctx, wire.Control{Op: wire.OpBind, Args: args}, nil, nil); err != nil {
+		return nil, errors.Join(fmt.Errorf("bind: %w", err), p.instance.Close(context.WithoutCancel(ctx)))
+	}
 	return p.instance, nil
 }
+
+func (p *memoryPrepared) Done() <-chan struct{} { return p.instance.done }
 
 func (p *memoryPrepared) Close(ctx context.Context) error {
 	p.mu.Lock()
