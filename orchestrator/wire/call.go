@@ -19,6 +19,7 @@ const (
 type calls struct {
 	slots      chan struct{}
 	interrupts chan struct{}
+	pings      chan struct{}
 
 	mu      sync.Mutex
 	last    uint64
@@ -39,6 +40,7 @@ type answer struct {
 func (c *calls) init() {
 	c.slots = make(chan struct{}, maxCalls)
 	c.interrupts = make(chan struct{}, maxInterrupts)
+	c.pings = make(chan struct{}, 1)
 	c.waiting = make(map[string]*call)
 }
 
@@ -135,6 +137,18 @@ func (p *Peer) onReply(m ReplyMessage) error {
 // then may outlive the call, and what it yields is thrown away.
 func (p *Peer) Call(ctx context.Context, req Control, in io.Reader, out io.Writer) (Reply, error) {
 	return p.call(ctx, p.calls.slots, req, in, out)
+}
+
+// Ping returns when the runner has answered, whatever else it is asked at the same
+// time: calls that wait take no turn from it. There is one at a time, so a ping
+// without an answer keeps those after it from being sent.
+func (p *Peer) Ping(ctx context.Context) error {
+	_, err := p.call(ctx, p.calls.pings, Control{Op: OpPing}, nil, nil)
+	var answered *CallError
+	if errors.As(err, &answered) {
+		return nil
+	}
+	return err
 }
 
 // Interrupt ends the given run softly or by force; it returns when the runner

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 func source(lines ...string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
@@ -231,6 +233,31 @@ func TestSlowEmitLosesOutputNotTime(t *testing.T) {
 	if err != nil || exit.Stdout.Total != total+4 || kept+dropped != total+4 || gaps != 1 || dropped == 0 {
 		t.Errorf("%v: kept %d, dropped %d in %d gaps", err, kept, dropped, gaps)
 	}
+}
+
+// TestPingPasses: whether the runner lives must be known also while everybody waits for it.
+func TestPingPasses(t *testing.T) {
+	p, _ := connect(t, PeerOptions{})
+	never, ending := io.Pipe()
+	var calls sync.WaitGroup
+	for n := range maxCalls {
+		calls.Go(func() {
+			_, _ = p.Call(t.Context(), Control{Op: OpPut, Args: ControlArgs{Path: fmt.Sprint("f", n)}}, never, nil)
+		})
+	}
+	for len(p.calls.slots) < maxCalls {
+		runtime.Gosched()
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := p.Call(short, Control{Op: OpPing}, nil, nil); err == nil {
+		t.Error("control: a call found a turn")
+	}
+	if err := p.Ping(t.Context()); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+	_ = ending.Close()
+	calls.Wait()
 }
 
 func TestCalls(t *testing.T) {
