@@ -36,6 +36,9 @@ type Adoption struct {
 type Handle struct {
 	Name   string // the backend's own name for it, such as a container's id
 	Secret string // proves to the runner that it is its brig that is back
+	// Label is what Sweep asks keep about where that is not the instance's ID: it was
+	// given before a session claimed the instance. Empty: the ID.
+	Label InstanceID
 }
 
 // Keepable is an Instance that was prepared with a Base.Lease.
