@@ -41,7 +41,7 @@ func TestReady(t *testing.T) {
 		}
 		want := []string{
 			"write_root", "write_workspace", "write_scratch", "exec_workspace", "unshare_user", "socket_inet", "socket_unix", "socket_netlink",
-			"socket_vsock", "io_uring_setup", "ptrace_traceme", "keyctl", "mount", "kill_parent", "chmod_root", "list_outside",
+			"socket_vsock", "io_uring_setup", "ptrace_traceme", "keyctl", "mount", "kill_parent", "chmod_root", "list_outside", "read_masked", "read_cgroup_path",
 		}
 		for _, name := range want {
 			if o.Attempts[name] == "" {

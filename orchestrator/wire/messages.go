@@ -77,17 +77,18 @@ type Observed struct {
 	Dumpable   int               `json:"dumpable"` // of the supervisor; 0 is wanted, -1 unknown
 	Status     map[string]string `json:"status"`   // fields of /proc/self/status: CapInh CapPrm CapEff CapBnd CapAmb NoNewPrivs Seccomp Seccomp_filters
 	UIDMap     string            `json:"uid_map,omitempty"`
-	Mounts     []Mount           `json:"mounts,omitempty"` // of /, workspace, scratch, /tmp, /dev/shm
+	Mounts     []Mount           `json:"mounts,omitempty"` // of /, workspace, scratch, /tmp, /dev/shm, /proc/sys
 	Interfaces []string          `json:"interfaces"`       // network interfaces, sorted
 	Rlimits    map[string]Rlimit `json:"rlimits"`          // by lower-case name without RLIMIT_
 	Cgroup     map[string]string `json:"cgroup,omitempty"` // file name → trimmed content, v1 or v2
 	Kernel     string            `json:"kernel,omitempty"` // /proc/version
-	AppArmor   string            `json:"apparmor,omitempty"`
+	AppArmor   string            `json:"apparmor,omitempty"` // /proc/self/attr/current: an AppArmor profile or an SELinux label
 	// Attempts maps an operation really attempted to "ok" or the errno's name, or
 	// "unavailable" where this Python cannot try it: write_root, write_workspace,
 	// write_scratch, exec_workspace, unshare_user, socket_inet, socket_unix,
 	// socket_netlink, socket_vsock, io_uring_setup, ptrace_traceme, keyctl, mount,
-	// kill_parent (signal 0), chmod_root, list_outside (the directory that scratch is in).
+	// kill_parent (signal 0), chmod_root, list_outside (the directory that scratch is in),
+	// read_masked and read_cgroup_path (ENODATA: there was nothing to read).
 	Attempts map[string]string `json:"attempts"`
 	Bounds   Bounds            `json:"bounds,omitzero"` // of output, as the runner will hold them
 }

@@ -29,6 +29,9 @@ _CGROUP = {
 _PACKAGES = ("PIL", "duckdb", "matplotlib", "numpy", "openpyxl", "pandas", "polars", "pyarrow", "scipy",
              "seaborn", "sklearn", "statsmodels", "sympy")
 
+_MASKED = ("/proc/keys", "/proc/timer_list", "/proc/interrupts", "/proc/sched_debug", "/proc/latency_stats",
+           "/proc/kcore", "/proc/acpi", "/proc/asound", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap")
+
 _SYSCALLS = {  # io_uring_setup, keyctl
     "x86_64": (425, 250),
     "aarch64": (425, 219),
@@ -42,7 +45,7 @@ def observed(workspace, scratch, dumpable):
     report = {
         "pid": os.getpid(), "uid": os.getuid(), "gid": os.getgid(), "dumpable": dumpable,
         "status": _status(), "uid_map": " ".join(procs.read("/proc/self/uid_map").split()),
-        "mounts": _mounts(("/", workspace, scratch, "/tmp", "/dev/shm")),
+        "mounts": _mounts(("/", workspace, scratch, "/tmp", "/dev/shm", "/proc/sys")),
         "interfaces": _interfaces(), "rlimits": _rlimits(), "cgroup": _cgroup(),
         "kernel": procs.read("/proc/version").strip(),
         "apparmor": procs.read("/proc/self/attr/current").strip("\0 \n"),
@@ -202,6 +205,8 @@ def _attempts(workspace, scratch):
         ("mount", lambda: _mount(scratch)),
         ("kill_parent", _kill_parent(os.getppid())),
         ("list_outside", lambda: os.listdir(os.path.dirname(scratch))),
+        ("read_masked", _read_masked),
+        ("read_cgroup_path", _read_cgroup_path),
         ("chmod_root", lambda: os.chmod("/", stat.S_IMODE(os.stat("/").st_mode))),
     ]
 
@@ -253,3 +258,22 @@ def _kill_parent(pid):
             raise _Unavailable()
         os.kill(pid, 0)
     return attempt
+
+
+def _read_masked():
+    """Succeeds if a file that containers mask says anything, or such a directory lists anything."""
+    for path in _MASKED:
+        try:
+            if os.listdir(path) if os.path.isdir(path) else procs.read(path, 1):
+                return
+        except OSError:
+            pass
+    raise OSError(errno.ENODATA, "nothing to read")
+
+
+def _read_cgroup_path():
+    """Succeeds if a control group shows where it is on the machine, not only where it is in its own namespace."""
+    for line in procs.read("/proc/self/cgroup").splitlines():
+        if line.split(":", 2)[2:] not in ([], ["/"]):
+            return
+    raise OSError(errno.ENODATA, "nothing to read")
