@@ -20,6 +20,9 @@ func promised() []sandbox.LayerID {
 	})
 }
 
+// maxWarning bounds a warning of the engine, which is a sentence or two.
+const maxWarning = 300
+
 // evidence is what was read back of one container: what the engine says about it
 // and what the runner saw from inside. Neither is what was asked for; the spec is
 // only what they are compared with.
@@ -28,18 +31,20 @@ type evidence struct {
 	want   spec
 	out    container.InspectResponse
 	in     wire.Observed
+
+	warnings []string // that the engine gave when it made the container
 }
 
 // posture compares inside and outside, layer by layer. Where they disagree, or one
 // of them is silent, the layer is at most partial.
-func posture(e *engine, want spec, out container.InspectResponse, ready wire.Ready) (sandbox.Posture, error) {
+func posture(e *engine, want spec, out container.InspectResponse, ready wire.Ready, warnings []string) (sandbox.Posture, error) {
 	if out.ContainerJSONBase == nil || out.HostConfig == nil || out.Config == nil {
 		return sandbox.Posture{}, fmt.Errorf("read the container back: the engine left out its configuration")
 	}
 	if out.Image != want.image.ID {
 		return sandbox.Posture{}, fmt.Errorf("read the container back: it was made from image %.19s, not from %.19s", printable(out.Image), want.image.ID)
 	}
-	ev := evidence{engine: e, want: want, out: out, in: ready.Observed}
+	ev := evidence{engine: e, want: want, out: out, in: ready.Observed, warnings: warnings}
 	rows := map[sandbox.LayerID]sandbox.Layer{}
 	for id, row := range layerRows() {
 		layer := row(ev)
@@ -76,6 +81,9 @@ func (ev evidence) notes() []string {
 	}
 	if ev.engine.podman {
 		notes = append(notes, "the engine is Podman, which this backend supports by documentation only")
+	}
+	for _, warning := range ev.warnings {
+		notes = append(notes, "the engine warned: "+oneLine(warning, maxWarning))
 	}
 	return notes
 }

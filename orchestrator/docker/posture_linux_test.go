@@ -139,12 +139,12 @@ func TestPostureFromDisagreement(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, in := inspect(), cloneObserved(ready.Observed)
-			before, err := posture(p.engine, p.spec, out, wire.Ready{Observed: in})
+			before, err := posture(p.engine, p.spec, out, wire.Ready{Observed: in}, nil)
 			if err != nil || before.Layer(c.layer).State != sandbox.Enforced {
 				t.Fatalf("the control is not enforced: %+v, %v", before.Layer(c.layer), err)
 			}
 			c.change(&out, &in)
-			after, err := posture(p.engine, p.spec, out, wire.Ready{Observed: in})
+			after, err := posture(p.engine, p.spec, out, wire.Ready{Observed: in}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

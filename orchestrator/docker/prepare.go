@@ -94,6 +94,8 @@ type box struct {
 	id     string
 	stream types.HijackedResponse
 	exited *exitWatch
+
+	warnings []string // of the engine, about what it was asked to make
 }
 
 // start makes a container and starts it. Whatever fails, even without an answer,
@@ -112,7 +114,7 @@ func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err err
 			err = errors.Join(err, made.undo(ctx))
 		}
 	}()
-	if made.id, err = create(ctx, e, s, b.labels(s)); err != nil {
+	if made.id, made.warnings, err = create(ctx, e, s, b.labels(s)); err != nil {
 		return made, fmt.Errorf("create the container: %w", err)
 	}
 	if !e.podman {
@@ -134,9 +136,9 @@ func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err err
 
 // create waits a while for an answer even when ctx has ended: a creation that is
 // under way cannot be called back, and what is removed before it exists stays.
-func create(ctx context.Context, e *engine, s spec, labels map[string]string) (id string, err error) {
+func create(ctx context.Context, e *engine, s spec, labels map[string]string) (id string, warnings []string, err error) {
 	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+		return "", nil, context.Cause(ctx)
 	}
 	asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -146,9 +148,9 @@ func create(ctx context.Context, e *engine, s spec, labels map[string]string) (i
 	defer stop()
 	created, err := e.cli.ContainerCreate(asking, s.config(labels), s.hostConfig(), nil, nil, s.name)
 	if ctx.Err() != nil {
-		return created.ID, context.Cause(ctx)
+		return created.ID, nil, context.Cause(ctx)
 	}
-	return created.ID, err
+	return created.ID, created.Warnings, err
 }
 
 // undo removes by name: after a create without an answer there is no id, and the

@@ -62,7 +62,7 @@ func (p *prepared) observe(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("read the container back: %w", err)
 	}
-	p.posture, err = posture(p.engine, p.spec, inspect, p.ready)
+	p.posture, err = posture(p.engine, p.spec, inspect, p.ready, p.container.warnings)
 	return err
 }
 
