@@ -92,7 +92,7 @@ func (f *faulty) Prepare(ctx context.Context, base sandbox.Base, workspace strin
 
 func (p faultyPrepared) Bind(ctx context.Context, c sandbox.Claim) (sandbox.Instance, error) {
 	if p.f.bindAny {
-		c.Workspace = p.Prepared.(*memoryPrepared).instance.workspace
+		c.Workspace = p.Prepared.(*memoryPrepared).instance.node.workspace
 	}
 	i, err := p.Prepared.Bind(ctx, c)
 	if err != nil {
@@ -147,7 +147,7 @@ func TestFaultyBackend(t *testing.T) {
 		return b
 	}
 	f.Lose = func(_ testing.TB, i sandbox.Instance) {
-		i.(faultyInstance).lose(sandbox.Ending{Cause: sandbox.Killed, Detail: "killed by the test"})
+		i.(faultyInstance).node.lose(sandbox.Ending{Cause: sandbox.Killed, Detail: "killed by the test"})
 	}
 	Run(t, f)
 }

@@ -3,8 +3,6 @@ package sandboxtest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -33,19 +31,29 @@ type MemoryOptions struct {
 	// Stuck makes the runner ignore every interrupt, as one that is out of order
 	// would, so that only closing the instance ends a run.
 	Stuck bool
+	// Owner is whose instances these are, for Sweep and Adopt.
+	Owner string
+	// Detached gives every instance a workspace of its own, as a remote engine
+	// does: the host directory that it is prepared with stays empty, and files travel
+	// by Call. See Directory.
+	Detached bool
+	// Unmetered: the counters of an instance cannot be read.
+	Unmetered bool
+	// Lie changes what the runner reports of a run, as user code that has taken a
+	// runner over would: its own counts, its outcome. Nil: it is honest.
+	Lie func(*wire.Exit)
 }
 
 // Memory is a backend without a process and without a kernel: a working fake
 // for tests, which speaks the real wire. See the package comment for what it
 // does not prove.
 type Memory struct {
-	o MemoryOptions
+	o       MemoryOptions
+	machine *machine
 
 	mu          sync.Mutex
 	unavailable *sandbox.Unavailable
 	prepares    int
-	live        map[*memoryInstance]struct{}
-	leftover    map[string][]sandbox.InstanceID
 }
 
 var _ sandbox.Backend = (*Memory)(nil)
@@ -64,10 +72,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.Identity == "" {
 		o.Identity = "sandboxtest"
 	}
-	return &Memory{
-		o: o, unavailable: o.Unavailable, live: make(map[*memoryInstance]struct{}),
-		leftover: make(map[string][]sandbox.InstanceID),
-	}
+	return &Memory{o: o, machine: newMachine(), unavailable: o.Unavailable}
 }
 
 // memoryLayers is what the fake can say without lying.
@@ -111,9 +116,9 @@ func (m *Memory) SetUnavailable(u *sandbox.Unavailable) {
 
 // AddLeftover pretends that an earlier process of owner left an instance behind.
 func (m *Memory) AddLeftover(owner string, id sandbox.InstanceID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.leftover[owner] = append(m.leftover[owner], id)
+	m.machine.mu.Lock()
+	defer m.machine.mu.Unlock()
+	m.machine.leftover[owner] = append(m.machine.leftover[owner], id)
 }
 
 // Prepares counts the calls of Prepare that succeeded.
@@ -123,42 +128,46 @@ func (m *Memory) Prepares() int {
 	return m.prepares
 }
 
-// Instances counts what lives now, prepared or bound.
-func (m *Memory) Instances() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.live)
-}
+// Instances counts what lives now: prepared, bound, or let go and waiting to be adopted.
+func (m *Memory) Instances() int { return len(m.machine.all(func(*node) bool { return true })) }
 
 // Lose kills the instance with that id from outside, as a crash would, and
 // gives the evidence that its Cause will be. It is false for an unknown id.
 func (m *Memory) Lose(id sandbox.InstanceID, e sandbox.Ending) bool {
-	i := m.find(id)
-	if i == nil {
+	n := m.machine.find(id)
+	if n == nil {
 		return false
 	}
-	i.lose(e)
+	n.lose(e)
 	return true
+}
+
+// LosePrepared kills every instance that no session has yet, and counts them.
+func (m *Memory) LosePrepared(e sandbox.Ending) int {
+	waiting := m.machine.all(func(n *node) bool { return n.instanceID() == "" })
+	for _, n := range waiting {
+		n.lose(e)
+	}
+	return len(waiting)
 }
 
 // Processes lists what lives inside the instance with that id.
 func (m *Memory) Processes(id sandbox.InstanceID) []Process {
-	i := m.find(id)
-	if i == nil {
+	n := m.machine.find(id)
+	if n == nil {
 		return nil
 	}
-	return i.runner.table.list()
+	return n.runner.table.list()
 }
 
-func (m *Memory) find(id sandbox.InstanceID) *memoryInstance {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range m.live {
-		if i.ID() == id {
-			return i
-		}
+// Directory is where the files of the instance with that id really are, empty
+// for an unknown id.
+func (m *Memory) Directory(id sandbox.InstanceID) string {
+	n := m.machine.find(id)
+	if n == nil {
+		return ""
 	}
-	return nil
+	return n.dir()
 }
 
 // Kind implements sandbox.Backend.
@@ -205,36 +214,13 @@ func (m *Memory) Prepare(ctx context.Context, base sandbox.Base, workspace strin
 	if err := m.usable(ctx); err != nil {
 		return nil, err
 	}
-	limits := base.Limits.WithDefaults()
-	fromBrig, toRunner := io.Pipe()
-	fromRunner, toBrig := io.Pipe()
-	closeBoth := func() error {
-		return errors.Join(fromBrig.Close(), toRunner.Close(), fromRunner.Close(), toBrig.Close())
-	}
-	runner, err := newMemoryRunner(workspace, limits.Memory, fromBrig, toBrig, closeBoth)
+	n, err := m.start(base, workspace)
 	if err != nil {
-		return nil, errors.Join(err, closeBoth())
+		return nil, err
 	}
-	runner.stuck = m.o.Stuck
-	i := &memoryInstance{
-		backend: m, runner: runner, workspace: workspace, served: make(chan struct{}), done: make(chan struct{}),
-		peer: wire.NewPeer(fromRunner, toRunner, wire.PeerOptions{Close: closeBoth}),
-		posture: sandbox.Posture{
-			Backend: m.o.Kind, Identity: m.o.Identity, Layers: slices.Clone(m.o.Layers),
-			Promised: append([]sandbox.LayerID{}, m.o.Promised...),
-		},
-	}
-	m.mu.Lock()
-	m.live[i] = struct{}{}
-	m.mu.Unlock()
-	i.watching.Go(func() {
-		defer close(i.served)
-		runner.serve()
-	})
-	i.watching.Go(i.watch)
-	hello := wire.Hello{Version: wire.Version, Workspace: workspace, Scratch: workspace, Bounds: limits.Bounds()}
-	if _, err := i.peer.Hello(ctx, hello); err != nil {
-		return nil, errors.Join(fmt.Errorf("greet the runner: %w", err), i.Close(context.WithoutCancel(ctx)))
+	i := m.instance(n)
+	if err := n.connect(ctx, i); err != nil {
+		return nil, errors.Join(err, i.Close(context.WithoutCancel(ctx)))
 	}
 	m.mu.Lock()
 	m.prepares++
@@ -242,13 +228,34 @@ func (m *Memory) Prepare(ctx context.Context, base sandbox.Base, workspace strin
 	return &memoryPrepared{instance: i}, nil
 }
 
-// Sweep implements sandbox.Backend; what AddLeftover named is all it can find.
+// instance is a view of n that no connection has yet.
+func (m *Memory) instance(n *node) *memoryInstance {
+	notes := []string(nil)
+	if n.own != "" {
+		notes = append(notes, "the workspace is a directory of the instance's own")
+	}
+	return &memoryInstance{
+		backend: m, node: n, done: make(chan struct{}),
+		posture: sandbox.Posture{
+			Backend: m.o.Kind, Identity: m.o.Identity, Layers: slices.Clone(m.o.Layers),
+			Promised: append([]sandbox.LayerID{}, m.o.Promised...), Notes: notes, Detached: n.own != "",
+		},
+	}
+}
+
+// Sweep implements sandbox.Backend. What it finds is what AddLeftover named, and
+// instances with a lease that no brig is connected to.
 func (m *Memory) Sweep(_ context.Context, owner string, keep func(sandbox.InstanceID) bool) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before := len(m.leftover[owner])
-	m.leftover[owner] = slices.DeleteFunc(m.leftover[owner], func(id sandbox.InstanceID) bool { return !keep(id) })
-	return before - len(m.leftover[owner]), nil
+	unwanted := m.machine.all(func(n *node) bool { return n.owner == owner && !n.connected() && !keep(n.instanceID()) })
+	for _, n := range unwanted {
+		n.kill()
+	}
+	m.machine.mu.Lock()
+	defer m.machine.mu.Unlock()
+	left := m.machine.leftover
+	before := len(left[owner])
+	left[owner] = slices.DeleteFunc(left[owner], func(id sandbox.InstanceID) bool { return !keep(id) })
+	return len(unwanted) + before - len(left[owner]), nil
 }
 
 // Close implements sandbox.Backend.

@@ -15,7 +15,7 @@ import (
 )
 
 // call answers one question, beside whatever runs.
-func (h *memoryRunner) call(m wire.CallMessage, in io.Reader) {
+func (h *memoryRunner) call(l *link, m wire.CallMessage, in io.Reader) {
 	body, out, err := h.answer(m, in)
 	reply := wire.ReplyMessage{ID: m.ID}
 	switch {
@@ -32,33 +32,33 @@ func (h *memoryRunner) call(m wire.CallMessage, in io.Reader) {
 		r.Reset("the call is answered") // nothing, unless it was answered early
 	}
 	if out == nil {
-		_ = h.mux.Post(reply) // fails when the connection has ended
+		_ = l.mux.Post(reply) // fails when the connection has ended
 		return
 	}
 	defer out.Close()
-	streams, err := h.mux.Announce(1, func(s []*wire.SendStream) wire.Message {
+	streams, err := l.mux.Announce(1, func(s []*wire.SendStream) wire.Message {
 		reply.Out = s[0].ID()
 		return reply
 	})
 	if err != nil {
-		_ = h.mux.Post(wire.ReplyMessage{ID: m.ID, Error: refusal(err)})
+		_ = l.mux.Post(wire.ReplyMessage{ID: m.ID, Error: refusal(err)})
 		return
 	}
-	if _, err := io.Copy(sender{h, streams[0]}, out); err != nil {
+	if _, err := io.Copy(sender{l, streams[0]}, out); err != nil {
 		streams[0].Reset(err.Error())
 		return
 	}
-	_ = streams[0].End(h.ctx) // fails when brig wants no more
+	_ = streams[0].End(l.ctx) // fails when brig wants no more
 }
 
 // sender makes a stream an io.Writer.
 type sender struct {
-	h *memoryRunner
+	l *link
 	s *wire.SendStream
 }
 
 func (s sender) Write(p []byte) (int, error) {
-	if err := s.s.Send(s.h.ctx, p); err != nil {
+	if err := s.s.Send(s.l.ctx, p); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -95,8 +95,10 @@ func refusal(err error) *wire.CallError {
 
 func (h *memoryRunner) answer(m wire.CallMessage, in io.Reader) (body any, out io.ReadCloser, err error) {
 	switch m.Op {
-	case wire.OpPing, wire.OpBind: // it has neither clock nor locale
+	case wire.OpPing:
 		return nil, nil, nil
+	case wire.OpBind:
+		return nil, nil, h.take(m.Args)
 	case wire.OpInterrupt:
 		return nil, nil, h.interrupt(m.Args)
 	case wire.OpUsage:
@@ -116,6 +118,18 @@ func (h *memoryRunner) answer(m wire.CallMessage, in io.Reader) (body any, out i
 		return h.interpreter(m.Op, in)
 	}
 	return nil, nil, &wire.CallError{Code: wire.CodeUnsupported, Message: fmt.Sprintf("op %q is unknown", m.Op)}
+}
+
+// take gives the runner to a session. What it was told shows only where a
+// program asks for it: the fake has neither clock nor locale.
+func (h *memoryRunner) take(a wire.ControlArgs) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ran {
+		return &wire.CallError{Code: wire.CodeInvalid, Message: "a run came before it"}
+	}
+	h.bound = a
+	return nil
 }
 
 func (h *memoryRunner) list(a wire.ControlArgs) (wire.ListBody, error) {

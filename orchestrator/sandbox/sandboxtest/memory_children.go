@@ -70,9 +70,9 @@ func (c *cell) finishProgram() {
 }
 
 // sendDisplay sends a bundle: small parts inside the message, large ones on streams.
-func (h *memoryRunner) sendDisplay(run wire.RunID, role string, parts []wire.Part) error {
+func (h *memoryRunner) sendDisplay(l *link, run wire.RunID, role string, parts []wire.Part) error {
 	var large []wire.Part
-	streams, err := h.mux.Announce(largeParts(parts), func(streams []*wire.SendStream) wire.Message {
+	streams, err := l.mux.Announce(largeParts(parts), func(streams []*wire.SendStream) wire.Message {
 		m := wire.DisplayMessage{Run: run, Role: role}
 		for _, p := range parts {
 			b := wire.BundlePart{MIME: p.MIME, Size: int64(len(p.Data))}
@@ -91,10 +91,10 @@ func (h *memoryRunner) sendDisplay(run wire.RunID, role string, parts []wire.Par
 		return err
 	}
 	for i, p := range large {
-		if err := streams[i].Send(h.ctx, p.Data); err != nil {
+		if err := streams[i].Send(l.ctx, p.Data); err != nil {
 			return err
 		}
-		if err := streams[i].End(h.ctx); err != nil {
+		if err := streams[i].End(l.ctx); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,9 @@ type cell struct {
 	source []byte
 	op     func(*namespace)
 	host   *memoryRunner
+	link   *link         // where its events go
 	over   chan struct{} // closed when the interpreter is done with it
+	told   chan struct{} // closed when its account is closed, too
 	soft   chan struct{} // a soft interrupt that was not taken yet
 	stdout *bounded
 	stderr *bounded
@@ -48,12 +50,13 @@ type cell struct {
 	swept  int  // guarded by host.mu
 
 	// Set by the interpreter, read when over is closed.
-	vars    *namespace
-	proc    *process
-	atExit  []string
-	shown   int
-	ended   *ended
-	elapsed time.Duration
+	vars     *namespace
+	proc     *process
+	atExit   []string
+	shown    int
+	ended    *ended
+	elapsed  time.Duration
+	oomKills int
 }
 
 // namespace is the variables of the fake's interpreter.
@@ -260,7 +263,7 @@ func (c *cell) write(s Step) error {
 
 func (c *cell) display(role string, parts ...wire.Part) error {
 	c.shown++
-	return c.host.sendDisplay(c.run.ID, role, parts)
+	return c.host.spoken(c.host.sendDisplay(c.link, c.run.ID, role, parts))
 }
 
 func (c *cell) deaf() error {
@@ -346,7 +349,7 @@ func (c *cell) report(s Step) error {
 	var v any
 	switch s.Act {
 	case "context":
-		cwd := c.host.hello.Workspace
+		cwd := c.link.hello.Workspace
 		v = contextReport{Name: "__main__", Argv: append([]string{}, c.run.Argv...), CWD: cwd, Encoding: "utf8"}
 	case "fds":
 		three := map[string]string{"0": os.DevNull, "1": "pipe:[1]", "2": "pipe:[2]"}

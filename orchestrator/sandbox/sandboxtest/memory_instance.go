@@ -27,7 +27,7 @@ func (p *memoryPrepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox
 		return nil, context.Cause(ctx)
 	case p.bound:
 		return nil, errors.New("bind: the prepared instance is bound already")
-	case claim.Workspace != p.instance.workspace:
+	case claim.Workspace != p.instance.node.workspace:
 		return nil, fmt.Errorf("bind: %w", sandbox.ErrCold)
 	}
 	p.bound = true
@@ -35,6 +35,9 @@ func (p *memoryPrepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox
 	args := wire.ControlArgs{Timezone: claim.Timezone, Locale: claim.Locale}
 	if _, err := p.instance.Call(ctx, wire.Control{Op: wire.OpBind, Args: args}, nil, nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("bind: %w", err), p.instance.Close(context.WithoutCancel(ctx)))
+	}
+	if p.instance.node.base.Lease > 0 {
+		return &keptInstance{p.instance}, nil
 	}
 	return p.instance, nil
 }
@@ -53,25 +56,29 @@ func (p *memoryPrepared) Close(ctx context.Context) error {
 
 // memoryInstance implements sandbox.Instance.
 type memoryInstance struct {
-	backend   *Memory
-	runner    *memoryRunner
-	peer      *wire.Peer
-	workspace string
-	posture   sandbox.Posture
-	watching  sync.WaitGroup
-	served    chan struct{} // closed when the runner and all its processes have ended
-	done      chan struct{}
+	backend  *Memory
+	node     *node
+	link     *link
+	peer     *wire.Peer
+	posture  sandbox.Posture
+	watching sync.WaitGroup
+	done     chan struct{}
 
-	mu     sync.Mutex
-	id     sandbox.InstanceID
-	ending sandbox.Ending
-	gone   bool
+	mu       sync.Mutex
+	id       sandbox.InstanceID
+	ending   sandbox.Ending
+	gone     bool
+	closing  bool // Close was called
+	detached bool // it is not this one's to end any more
 }
 
 func (i *memoryInstance) bind(id sandbox.InstanceID) {
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	i.id = id
+	i.mu.Unlock()
+	i.node.mu.Lock()
+	i.node.id = id
+	i.node.mu.Unlock()
 }
 
 func (i *memoryInstance) ID() sandbox.InstanceID {
@@ -95,21 +102,26 @@ func (i *memoryInstance) end(e sandbox.Ending) {
 	}
 }
 
-// lose ends the connection from the far side.
-func (i *memoryInstance) lose(e sandbox.Ending) {
-	i.end(e)
-	_ = i.runner.mux.Close() // pipes in memory close without an error
-	<-i.done
+// lose kills a node from the far side; whoever is connected learns why.
+func (n *node) lose(e sandbox.Ending) {
+	i := n.heldBy()
+	if i != nil {
+		i.end(e)
+	}
+	n.kill()
+	if i != nil {
+		<-i.done
+	}
 }
 
 // watch waits for the end of the connection and tells everybody.
 func (i *memoryInstance) watch() {
 	<-i.peer.Done()
-	<-i.served // only now: what a dying worker reports must not pass for an end
+	<-i.link.over
+	if i.node.base.Lease == 0 || i.node.dying() {
+		<-i.node.ended // only now: what a dying worker reports must not pass for an end
+	}
 	i.end(sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the connection to the runner ended"})
-	i.backend.mu.Lock()
-	delete(i.backend.live, i)
-	i.backend.mu.Unlock()
 	i.mu.Lock()
 	i.gone = true
 	i.mu.Unlock()
@@ -157,7 +169,20 @@ func (i *memoryInstance) Interrupt(ctx context.Context, run wire.RunID, level wi
 }
 
 func (i *memoryInstance) Close(context.Context) error {
+	i.mu.Lock()
+	i.closing = true
+	detached := i.detached
+	i.mu.Unlock()
+	if detached {
+		return nil
+	}
 	i.end(sandbox.Ending{Cause: sandbox.Cancelled, Detail: "closed by brig"})
+	if i.node.heldBy() == i { // otherwise a later brig has it
+		i.node.kill()
+	}
+	if i.peer == nil { // never connected
+		return nil
+	}
 	err := i.peer.Close()
 	i.watching.Wait()
 	return err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"brig/orchestrator/wire"
@@ -19,19 +20,23 @@ import (
 // speaks the real protocol, so everything that brig does with a connection is
 // tested against it; what it runs are the steps of a Program.
 type memoryRunner struct {
-	mux    *wire.Mux
 	files  *workspace.Workspace // for calls
 	root   *os.Root             // for what programs do
 	table  *table
 	memory int64
-	stuck  bool // it ignores interrupts
+	stuck  bool             // it ignores interrupts
+	lasts  bool             // it has a lease: the end of a connection is not its end
+	lie    func(*wire.Exit) // changes what it reports; nil: it is honest
 
-	ctx    context.Context // ends with the connection; for sends and background work
-	cancel context.CancelFunc
-	work   sync.WaitGroup
+	ctx      context.Context // ends with the runner
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+	oomKills atomic.Int64
 
 	mu      sync.Mutex
-	hello   wire.Hello
+	link    *link // the latest
+	bound   wire.ControlArgs
+	ran     bool // a run has begun
 	worker  *process
 	jobs    chan *cell
 	current *cell
@@ -41,8 +46,18 @@ type memoryRunner struct {
 	ended   bool             // a Once run is over
 }
 
-// newMemoryRunner builds a runner in the given workspace; serve runs it.
-func newMemoryRunner(dir string, memory int64, r io.Reader, w io.Writer, closeTransport func() error) (*memoryRunner, error) {
+// link is one connection of a runner.
+type link struct {
+	mux    *wire.Mux
+	ctx    context.Context // ends with it; for sends
+	cancel context.CancelFunc
+	over   chan struct{} // closed when nothing more is read from it
+
+	hello wire.Hello // set by its first message, before any other is handled
+}
+
+// newMemoryRunner builds a runner in the given workspace; start, serve and stop run it.
+func newMemoryRunner(dir string, memory int64) (*memoryRunner, error) {
 	files, err := workspace.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace: %w", err)
@@ -53,7 +68,6 @@ func newMemoryRunner(dir string, memory int64, r io.Reader, w io.Writer, closeTr
 	}
 	h := &memoryRunner{files: files, root: root, table: newTable(), memory: memory, late: make(map[uint32]int64)}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.mux = wire.NewMux(r, w, wire.MuxOptions{Role: wire.RoleRunner, Message: h.message, Close: closeTransport})
 	return h, nil
 }
 
@@ -62,47 +76,79 @@ func joinCloser(err error, c io.Closer) error {
 	return err
 }
 
-// serve runs until the connection ends, then ends every process. That is what
-// the end of its input means to a runner.
-func (h *memoryRunner) serve() {
+// connect makes a connection; serve reads from it.
+func (h *memoryRunner) connect(r io.Reader, w io.Writer, closeTransport func() error) *link {
+	l := &link{over: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(h.ctx)
+	l.mux = wire.NewMux(r, w, wire.MuxOptions{
+		Role: wire.RoleRunner, Message: func(m wire.Message) error { return h.message(l, m) }, Close: closeTransport,
+	})
+	return l
+}
+
+func (h *memoryRunner) start() {
 	h.table.spawn("supervisor", "", func(p *process) { <-p.killed })
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.startWorker()
+}
+
+// serve reads from l until it ends.
+func (h *memoryRunner) serve(l *link) {
+	h.mu.Lock()
+	h.link = l
 	h.mu.Unlock()
-	_ = h.mux.Serve() // how the connection ended is for brig's side to say
+	_ = l.mux.Serve() // how the connection ended is for brig's side to say
+	l.cancel()
+	_ = l.mux.Close() // pipes in memory close without an error
+	close(l.over)
+}
+
+// stop ends every process. No connection is served any more.
+func (h *memoryRunner) stop() {
 	h.cancel()
 	h.table.close()
 	h.work.Wait()
-	_ = h.mux.Close()
 	_ = h.root.Close()
 	_ = h.files.Close()
 }
 
+// spoken is what the end of a connection means to who was speaking: with a
+// lease the program goes on, and nobody hears it.
+func (h *memoryRunner) spoken(err error) error {
+	if h.lasts {
+		return nil
+	}
+	return err
+}
+
+func (h *memoryRunner) output(l *link, stream uint32, p []byte) error {
+	return h.spoken(l.mux.Output(stream, p))
+}
+
 // message handles one control message on the goroutine of Serve.
-func (h *memoryRunner) message(m wire.Message) error {
+func (h *memoryRunner) message(l *link, m wire.Message) error {
 	switch m := m.(type) {
 	case wire.Hello:
-		h.mu.Lock()
-		h.hello = m
-		h.mu.Unlock()
-		return h.mux.Post(h.ready())
+		l.hello = m
+		return l.mux.Post(h.ready())
 	case wire.RunMessage:
-		code, err := h.mux.Accept(m.Code)
+		code, err := l.mux.Accept(m.Code)
 		if err != nil {
 			return err
 		}
-		h.work.Go(func() { h.begin(m, code) })
+		h.work.Go(func() { h.begin(l, m, code) })
 		return nil
 	case wire.CallMessage:
 		var in io.Reader = bytes.NewReader(nil)
 		if m.In != 0 {
-			stream, err := h.mux.Accept(m.In)
+			stream, err := l.mux.Accept(m.In)
 			if err != nil {
 				return err
 			}
 			in = stream
 		}
-		h.work.Go(func() { h.call(m, in) })
+		h.work.Go(func() { h.call(l, m, in) })
 		return nil
 	}
 	return fmt.Errorf("a runner was sent a %T", m)
@@ -157,7 +203,7 @@ func (h *memoryRunner) serveCell(p *process, c *cell, vars *namespace) bool {
 }
 
 // begin receives the source of a run, hands it to the worker and reports its end.
-func (h *memoryRunner) begin(m wire.RunMessage, code *wire.RecvStream) {
+func (h *memoryRunner) begin(l *link, m wire.RunMessage, code *wire.RecvStream) {
 	source, err := io.ReadAll(code)
 	if err != nil && int64(len(source)) < m.Size {
 		// brig gave the run up, or is gone.
@@ -165,17 +211,17 @@ func (h *memoryRunner) begin(m wire.RunMessage, code *wire.RecvStream) {
 	}
 	c := &cell{
 		run:  wire.Run{ID: m.ID, Filename: m.Filename, Argv: m.Argv, Once: m.Once},
-		host: h, source: source, soft: make(chan struct{}, 1), over: make(chan struct{}),
+		host: h, link: l, source: source, soft: make(chan struct{}, 1), over: make(chan struct{}), told: make(chan struct{}),
 	}
 	h.mu.Lock()
-	log := &runLog{root: h.root, path: ".brig/log/" + string(m.ID) + ".log", limit: h.hello.Bounds.Logged}
-	c.stdout = newBounded(h.hello.Bounds.Kept, log, func(p []byte) error { return h.mux.Output(wire.StreamStdout, p) })
-	c.stderr = newBounded(h.hello.Bounds.Kept, log, func(p []byte) error { return h.mux.Output(wire.StreamStderr, p) })
-	if h.mux.Send(wire.StartedMessage{Run: m.ID}) != nil {
+	log := &runLog{root: h.root, path: ".brig/log/" + string(m.ID) + ".log", limit: l.hello.Bounds.Logged}
+	c.stdout = newBounded(l.hello.Bounds.Kept, log, func(p []byte) error { return h.output(l, wire.StreamStdout, p) })
+	c.stderr = newBounded(l.hello.Bounds.Kept, log, func(p []byte) error { return h.output(l, wire.StreamStderr, p) })
+	if l.mux.Send(wire.StartedMessage{Run: m.ID}) != nil {
 		h.mu.Unlock()
 		return
 	}
-	h.current, h.ending = c, false
+	h.current, h.ending, h.ran = c, false, true
 	worker, jobs := h.worker, h.jobs
 	h.mu.Unlock()
 
@@ -197,9 +243,10 @@ func (h *memoryRunner) end(c *cell, log *runLog) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ending = true
+	defer close(c.told)
 	exit := wire.Exit{
 		Run: c.run.ID, Outcome: c.ended.outcome, Status: c.ended.status, Signal: c.ended.signal,
-		Exception: c.ended.exception, MemoryHeld: c.ended.memory, Displays: c.shown, Elapsed: c.elapsed,
+		Exception: c.ended.exception, MemoryHeld: c.ended.memory, OOMKills: c.oomKills, Displays: c.shown, Elapsed: c.elapsed,
 		Hard: c.hard, Swept: c.swept, State: c.ended.state,
 	}
 	if c.hard {
@@ -207,10 +254,10 @@ func (h *memoryRunner) end(c *cell, log *runLog) {
 		exit.Status = 0
 	}
 	var err error
-	if exit.Stdout, err = c.stdout.finish(h.gap(c.run.ID, Stdout)); err != nil {
+	if exit.Stdout, err = c.stdout.finish(h.gap(c.link, c.run.ID, Stdout)); err != nil {
 		return
 	}
-	if exit.Stderr, err = c.stderr.finish(h.gap(c.run.ID, Stderr)); err != nil {
+	if exit.Stderr, err = c.stderr.finish(h.gap(c.link, c.run.ID, Stderr)); err != nil {
 		return
 	}
 	if exit.Stdout.Dropped+exit.Stderr.Dropped > 0 {
@@ -226,11 +273,14 @@ func (h *memoryRunner) end(c *cell, log *runLog) {
 	h.current = nil
 	h.lateRun = c.run.ID
 	clear(h.late)
-	_ = h.mux.Send(exit) // fails when the connection has ended: brig has seen that
+	if h.lie != nil {
+		h.lie(&exit)
+	}
+	_ = c.link.mux.Send(exit) // fails when the connection has ended: brig has seen that
 }
 
-func (h *memoryRunner) gap(run wire.RunID, name string) func(int64) error {
-	return func(n int64) error { return h.mux.Send(wire.GapMessage{Run: run, Name: name, Bytes: n}) }
+func (h *memoryRunner) gap(l *link, run wire.RunID, name string) func(int64) error {
+	return func(n int64) error { return h.spoken(l.mux.Send(wire.GapMessage{Run: run, Name: name, Bytes: n})) }
 }
 
 // interrupt ends the current run softly or by force.
@@ -284,9 +334,9 @@ func (h *memoryRunner) write(stream uint32, p []byte) {
 	room := max(0, lateBound-h.late[stream])
 	kept := p[:min(int64(len(p)), room)]
 	h.late[stream] += int64(len(kept))
-	_ = h.mux.Output(stream, kept)
+	_ = h.link.mux.Output(stream, kept)
 	if lost := len(p) - len(kept); lost > 0 {
-		_ = h.gap(h.lateRun, streamName(stream))(int64(lost))
+		_ = h.gap(h.link, h.lateRun, streamName(stream))(int64(lost))
 	}
 }
 

@@ -1,17 +1,33 @@
 package sandboxtest
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"brig/orchestrator/sandbox"
 )
 
+// memoryOf is the fake behind an instance.
+func memoryOf(i sandbox.Instance) *memoryInstance {
+	switch i := i.(type) {
+	case *memoryInstance:
+		return i
+	case *keptInstance:
+		return i.memoryInstance
+	case faultyInstance:
+		return i.memoryInstance
+	}
+	panic(fmt.Sprintf("BUG: a %T", i))
+}
+
 // memoryFactory makes Memory backends for Run.
 func memoryFactory() Factory {
-	table := func(i sandbox.Instance) *table { return i.(*memoryInstance).runner.table }
+	table := func(i sandbox.Instance) *table { return memoryOf(i).node.runner.table }
 	return Factory{
-		New: func(testing.TB) sandbox.Backend { return NewMemory(MemoryOptions{}) },
+		New:   func(testing.TB) sandbox.Backend { return NewMemory(MemoryOptions{Owner: "suite"}) },
+		Owner: "suite",
+		Later: func(_ testing.TB, b sandbox.Backend) sandbox.Backend { return b.(*Memory).Successor() },
 		Tree: func(_ testing.TB, i sandbox.Instance) []Process {
 			return table(i).list()
 		},
@@ -19,7 +35,7 @@ func memoryFactory() Factory {
 			return slices.Contains(table(i).list(), p)
 		},
 		Lose: func(_ testing.TB, i sandbox.Instance) {
-			i.(*memoryInstance).lose(sandbox.Ending{Cause: sandbox.Killed, Detail: "killed by the test"})
+			memoryOf(i).node.lose(sandbox.Ending{Cause: sandbox.Killed, Detail: "killed by the test"})
 		},
 		Count: func(_ testing.TB, b sandbox.Backend) int { return b.(*Memory).Instances() },
 	}

@@ -30,6 +30,12 @@ type Factory struct {
 	Alive func(t testing.TB, i sandbox.Instance, p Process) bool
 	// Lose kills a living instance from outside, behind the backend's back.
 	Lose func(t testing.TB, i sandbox.Instance)
+	// Owner is whose instances the backend makes, for Sweep.
+	Owner string
+	// Later makes the backend of a later brig of the same owner on the same machine,
+	// as after a restart; the suite closes it. A backend that is a sandbox.Adopter
+	// needs it.
+	Later func(t testing.TB, earlier sandbox.Backend) sandbox.Backend
 	// Count tells how many instances the backend has now, prepared or bound, seen
 	// from outside. Nil leaves out the checks that need it.
 	Count func(t testing.TB, b sandbox.Backend) int
