@@ -29,12 +29,22 @@ func makeHome(data, id string, keep bool) (home, error) {
 	if err := os.MkdirAll(h.workspace, homeMode); err != nil {
 		return home{}, fmt.Errorf("make the session directory: %w", err)
 	}
-	if keep {
-		h.dir = ""
-		if err := os.WriteFile(filepath.Join(dir, keepFile), nil, keepsMode); err != nil {
-			return home{}, errors.Join(fmt.Errorf("mark the session directory: %w", err), removeTree(dir))
-		}
+	if !keep {
+		return h, nil
 	}
+	kept, err := h.keep()
+	if err != nil {
+		return home{}, errors.Join(err, removeTree(dir))
+	}
+	return kept, nil
+}
+
+// keep makes a fresh directory one that stays; on error it is as it was.
+func (h home) keep() (home, error) {
+	if err := os.WriteFile(filepath.Join(h.dir, keepFile), nil, keepsMode); err != nil {
+		return h, fmt.Errorf("mark the session directory: %w", err)
+	}
+	h.dir = ""
 	return h, nil
 }
 

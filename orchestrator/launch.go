@@ -37,7 +37,7 @@ type bound struct {
 func (o *Orchestrator) launch(ctx context.Context, l launch) (bound, error) {
 	failed := map[sandbox.Kind]error{}
 	for {
-		r, err := o.resolve(ctx, l.want, l.base, failed)
+		r, err := o.resolve(ctx, question{want: l.want, base: l.base, failed: failed})
 		if err != nil {
 			return bound{}, err
 		}
@@ -71,6 +71,11 @@ func (o *Orchestrator) bind(ctx context.Context, r Resolution, l launch) (b boun
 			err = errors.Join(err, closeInstance(ctx, instance))
 		}
 	}()
+	return o.seal(r, base, instance, l)
+}
+
+// seal holds a bound instance against the resolution. On error the caller closes it.
+func (o *Orchestrator) seal(r Resolution, base sandbox.Base, instance sandbox.Instance, l launch) (bound, error) {
 	p := instance.Posture()
 	if err := sandbox.Complete(p.Layers); err != nil {
 		return bound{}, fmt.Errorf("read the posture of the %s sandbox: %w", r.Resolved, err)
@@ -90,6 +95,7 @@ func (o *Orchestrator) prepare(ctx context.Context, kind sandbox.Kind, base sand
 		if err != nil {
 			return nil, err
 		}
+		o.pool.cold()
 		claim := l.claim
 		claim.ID, claim.Workspace = o.newInstanceID(), l.workspace
 		instance, err := prepared.Bind(ctx, claim)

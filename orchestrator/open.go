@@ -76,23 +76,49 @@ func (s *Session) start(ctx context.Context, so SessionOptions) error {
 	}
 
 	// Before anything is made on disk: a refusal leaves nothing behind.
-	r, err := s.o.resolve(ctx, so.Backend, s.spec.base, nil)
+	r, err := s.o.resolve(ctx, question{want: so.Backend, base: s.spec.base, warm: s.o.options.Warm && so.Workspace == ""})
 	if err != nil {
 		return err
 	}
 	if r.Err != nil {
 		return r.Err
 	}
+	limits := s.o.base(r.Resolved, s.spec.base).Limits
+	if so.Workspace == "" && s.o.options.Warm {
+		if b, h, warm := s.o.pool.handOut(ctx, r, s.spec); warm {
+			return s.adopt(b, h, limits, so.Keep)
+		}
+	}
 	if s.home, err = s.makeHome(so, id); err != nil {
 		return err
 	}
-	s.spec.workspace = s.home.workspace
-	limits := s.o.base(r.Resolved, s.spec.base).Limits
-	s.files, err = workspace.OpenLimited(s.home.workspace, workspace.Limits{Bytes: limits.Workspace, File: limits.FileSize})
-	if err != nil {
+	if err := s.openFiles(limits); err != nil {
 		return err
 	}
 	return s.launch(ctx)
+}
+
+// openFiles opens the files of the session's home.
+func (s *Session) openFiles(limits sandbox.Limits) (err error) {
+	s.spec.workspace = s.home.workspace
+	s.files, err = workspace.OpenLimited(s.home.workspace, workspace.Limits{Bytes: limits.Workspace, File: limits.FileSize})
+	return err
+}
+
+// adopt makes a prepared instance and its directory the session's.
+func (s *Session) adopt(b bound, h home, limits sandbox.Limits, keep bool) error {
+	s.home = h
+	err := error(nil)
+	if keep {
+		s.home, err = h.keep()
+	}
+	if err == nil {
+		err = s.openFiles(limits)
+	}
+	if err != nil {
+		return errors.Join(err, closeInstance(context.Background(), b.instance))
+	}
+	return s.receive(b)
 }
 
 func (s *Session) makeHome(so SessionOptions, id string) (home, error) {
@@ -109,7 +135,7 @@ func (o *Orchestrator) admit(s *Session) error {
 	if o.closed {
 		return fmt.Errorf("open a session: %w", ErrClosed)
 	}
-	if n := o.settings.sessions; len(o.sessions) >= n {
+	if n := o.now().sessions; len(o.sessions) >= n {
 		return fmt.Errorf("open a session, limits.sessions is %d: %w", n, ErrTooMany)
 	}
 	o.sessions[s] = struct{}{}

@@ -24,6 +24,9 @@ type Options struct {
 	Acknowledged func() bool
 	// Verdicts are what the self-test saw on this boot; nil: it has not run.
 	Verdicts func() map[sandbox.LayerID]Verdict
+	// Warm keeps prepared instances ready, as many as the configuration says. It is
+	// for a brig that lives: a short-lived one would pay for what it does not use.
+	Warm bool
 	// Development allows backends that contain nothing.
 	Development bool
 }
@@ -46,12 +49,14 @@ func CorePromise() []sandbox.LayerID {
 // methods may be called concurrently.
 type Orchestrator struct {
 	options  Options
-	settings settings
+	current  atomic.Pointer[configured]
 	backends map[sandbox.Kind]sandbox.Backend
 
-	life    context.Context // ends with Close; bounds probes and the first sweep
+	pool *pool // handed out from only with Options.Warm
+
+	life    context.Context // ends with Close; bounds probes, the first sweep and the pool
 	end     context.CancelFunc
-	work    sync.WaitGroup // probes, the first sweep, closing sessions
+	work    sync.WaitGroup // probes, the first sweep, the pool, closing sessions
 	numbers atomic.Uint64  // of instances
 
 	mu       sync.Mutex
@@ -61,14 +66,13 @@ type Orchestrator struct {
 	probes   map[probeKey]*lookup
 }
 
-// New checks the options and starts nothing.
+// New checks the options. It starts nothing but, with Options.Warm, the pool.
 func New(o Options) (*Orchestrator, error) {
 	if o.Owner == nil {
 		return nil, errors.New("make an orchestrator: it needs an owner")
 	}
 	orc := &Orchestrator{
-		options: o, settings: settingsOf(o.Config),
-		backends: make(map[sandbox.Kind]sandbox.Backend, len(o.Backends)),
+		options: o, backends: make(map[sandbox.Kind]sandbox.Backend, len(o.Backends)),
 		sessions: make(map[*Session]struct{}), probes: make(map[probeKey]*lookup),
 	}
 	for _, b := range o.Backends {
@@ -78,13 +82,33 @@ func New(o Options) (*Orchestrator, error) {
 		orc.backends[b.Kind()] = b
 	}
 	orc.life, orc.end = context.WithCancel(context.Background())
+	orc.current.Store(&configured{o.Config, settingsOf(o.Config)})
+	orc.pool = newPool(orc)
+	if o.Warm {
+		orc.spawn(orc.pool.keep)
+	}
 	return orc, nil
+}
+
+// now is the configuration in force.
+func (o *Orchestrator) now() *configured { return o.current.Load() }
+
+// Reconfigure puts another configuration in force. Sessions keep what they have
+// and take it up with their next instance; prepared instances that it does not ask
+// for any more are drained.
+func (o *Orchestrator) Reconfigure(c config.Config) error {
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("reconfigure: %w", err)
+	}
+	o.current.Store(&configured{c, settingsOf(c)})
+	o.pool.poke()
+	return nil
 }
 
 // Resolve tells which backend a session opened now would get; want is empty for
 // the configured one. A refusal is no error: it is in the Resolution.
 func (o *Orchestrator) Resolve(ctx context.Context, want sandbox.Kind) (Resolution, error) {
-	return o.resolve(ctx, want, nil, nil)
+	return o.resolve(ctx, question{want: want})
 }
 
 // Close closes every session, waits for what the orchestrator started and gives
@@ -106,6 +130,9 @@ func (o *Orchestrator) Close(ctx context.Context) error {
 	}
 	wg.Wait()
 	errs[len(sessions)] = waitFor(ctx, &o.work, "what the orchestrator started")
+	o.pool.mu.Lock()
+	defer o.pool.mu.Unlock()
+	errs = append(errs, o.pool.left...)
 	return errors.Join(errs...)
 }
 

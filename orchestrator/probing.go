@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,10 @@ const (
 	badFor  = 1 * time.Second // how long a bad one is
 	// probeBound ends a probe whose backend does not keep its own bound.
 	probeBound = 20 * time.Second
+	// vouchedFor is how long a good probe is believed beyond goodFor when a prepared
+	// instance of that backend is about to be handed out: its own answer, through the
+	// engine and from inside, says more about now than a probe would.
+	vouchedFor = 2 * poolRhythm
 	// impatience is how long the wanted backend may take to answer before the one
 	// to step down to is asked at the same time.
 	impatience = 250 * time.Millisecond
@@ -29,6 +34,8 @@ type lookup struct {
 	done  chan struct{} // closed when the fields below are set
 	probe probe
 	until time.Time
+	// before is the answer to the same question that this one replaces.
+	before *lookup
 }
 
 // look asks a backend, or joins those who have asked; nil: this build lacks it.
@@ -46,7 +53,10 @@ func (o *Orchestrator) look(kind sandbox.Kind, base sandbox.Base) (*lookup, erro
 	if known, asked := o.probes[key]; asked && known.fresh() {
 		return known, nil
 	}
-	l := &lookup{done: make(chan struct{})}
+	l := &lookup{done: make(chan struct{}), before: o.probes[key]}
+	if l.before != nil {
+		l.before.before = nil // one answer back is enough
+	}
 	o.probes[key] = l
 	o.work.Go(func() {
 		// Not the asker's context: it may leave while others wait for the same answer.
@@ -83,22 +93,89 @@ func ask(ctx context.Context, b sandbox.Backend, base sandbox.Base) probe {
 	if promiser, says := b.(Promiser); says {
 		p.Promised = promiser.Promised(base)
 	}
-	if _, p.Err = b.Probe(ctx); p.Err != nil {
+	facts, err := b.Probe(ctx)
+	if p.Err = err; err != nil {
 		return p
 	}
+	p.Source = facts.Endpoint + " " + facts.Version
 	// What has no forecast is not usable either: nothing may run on a guess.
 	p.Layers, p.Err = b.Capabilities(ctx, base)
 	return p
 }
 
+// question is what a resolution is made for.
+type question struct {
+	want sandbox.Kind  // empty: the configured backend, with its step-down
+	base *sandbox.Base // nil: the configured one of each backend
+	// failed are backends that have just shown that they cannot be used; they are not asked.
+	failed map[sandbox.Kind]error
+	warm   bool // a prepared instance will do
+}
+
+// vouched gives the answer before one that is still under way, if it was good,
+// is not too old, and an instance that can prove it is ready.
+func (o *Orchestrator) vouched(l *lookup, key probeKey) *lookup {
+	select {
+	case <-l.done:
+		return l
+	default:
+	}
+	o.mu.Lock()
+	before := l.before
+	o.mu.Unlock()
+	if before == nil {
+		return l
+	}
+	select {
+	case <-before.done:
+	default:
+		return l
+	}
+	if before.probe.Err != nil || time.Since(before.until) > vouchedFor || !o.pool.has(key, before.probe.Source) {
+		return l
+	}
+	return before
+}
+
+// source names what a backend uses now, such as its engine; the error says why
+// it cannot be used.
+func (o *Orchestrator) source(ctx context.Context, key probeKey) (string, error) {
+	l, err := o.look(key.kind, key.base)
+	if err != nil {
+		return "", err
+	}
+	if l == nil {
+		return "", errors.New("this build of brig lacks the backend")
+	}
+	if err := l.wait(ctx, func() {}); err != nil {
+		return "", err
+	}
+	return l.probe.Source, l.probe.Err
+}
+
+// lastSource is the source of the latest answer, without asking again.
+func (o *Orchestrator) lastSource(key probeKey) (source string, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for l := o.probes[key]; l != nil; l = l.before {
+		select {
+		case <-l.done:
+			return l.probe.Source, l.probe.Err == nil
+		default:
+		}
+	}
+	return "", false
+}
+
 // resolve gathers what the pure resolve needs and no more: the backend to step
 // down to is asked only when the wanted one fails or keeps everybody waiting.
 //
-// A nil base is the configured one of each backend. failed are backends that have
-// just shown that they cannot be used; they are not asked.
-func (o *Orchestrator) resolve(ctx context.Context, want sandbox.Kind, base *sandbox.Base, failed map[sandbox.Kind]error) (Resolution, error) {
+// A wanted backend that has a prepared instance ready is not asked again before
+// it is handed out; see vouchedFor.
+func (o *Orchestrator) resolve(ctx context.Context, q question) (Resolution, error) {
+	set, base := o.now(), q.base
 	in := inputs{
-		Configured: o.settings.backend, Requested: want, Fallback: o.settings.fallback, Mode: o.base(sandbox.Host, base).Mode, SwitchedOff: !o.settings.codeExec,
+		Configured: set.backend, Requested: q.want, Fallback: set.fallback, Mode: o.base(sandbox.Host, base).Mode, SwitchedOff: !set.codeExec,
 		Probes: map[sandbox.Kind]probe{}, Development: o.options.Development, Acknowledged: o.acknowledged(),
 	}
 	if o.options.Verdicts != nil {
@@ -106,7 +183,7 @@ func (o *Orchestrator) resolve(ctx context.Context, want sandbox.Kind, base *san
 	}
 	rungs := ladder(in)
 	for i, kind := range rungs {
-		if err, known := failed[kind]; known {
+		if err, known := q.failed[kind]; known {
 			in.Probes[kind] = probe{Err: err}
 			if mistaken(in.Probes[kind]) {
 				break
@@ -119,6 +196,9 @@ func (o *Orchestrator) resolve(ctx context.Context, want sandbox.Kind, base *san
 		}
 		if l == nil {
 			continue
+		}
+		if q.warm {
+			l = o.vouched(l, probeKey{kind, o.base(kind, base)})
 		}
 		hedge := func() {}
 		if i+1 < len(rungs) {
@@ -153,7 +233,7 @@ func (l *lookup) wait(ctx context.Context, hedge func()) error {
 
 // base is what an instance of that backend is prepared with.
 func (o *Orchestrator) base(kind sandbox.Kind, given *sandbox.Base) sandbox.Base {
-	b := o.options.Config.BaseFor(kind)
+	b := o.now().config.BaseFor(kind)
 	if given != nil {
 		b = *given
 	}

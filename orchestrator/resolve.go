@@ -46,6 +46,7 @@ type probe struct {
 	Err      error             // *sandbox.Unavailable, or anything else: could not tell
 	Layers   []sandbox.Layer   // forecast; without one nothing is known, whatever Err says
 	Promised []sandbox.LayerID // of those layers
+	Source   string            // which engine or interpreter answered
 }
 
 // resolve decides which backend runs the code. It is the table of docs: every

@@ -235,6 +235,11 @@ func (s *Session) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return s.receive(b)
+}
+
+// receive makes a bound instance the session's own.
+func (s *Session) receive(b bound) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {

@@ -38,6 +38,13 @@ const (
 	answerUnhurried = 12 * time.Second // Close of an instance may take ten
 )
 
+// configured is a configuration and what the orchestrator reads of it. It is
+// replaced as a whole, never changed.
+type configured struct {
+	config config.Config
+	settings
+}
+
 // settings are what the orchestrator reads of a configuration.
 type settings struct {
 	backend, fallback sandbox.Kind
@@ -46,6 +53,8 @@ type settings struct {
 	interruptGrace    time.Duration // between soft and hard after an interrupt
 	sessions          int
 	codeExec          bool
+	idle              time.Duration // after the last use of a session
+	pool              config.Pool
 }
 
 // settingsOf is the only place that knows the names of the configuration. A zero
@@ -58,7 +67,22 @@ func settingsOf(c config.Config) settings {
 		timeoutGrace:   cmp.Or(c.Limits.TimeoutGrace, d.Limits.TimeoutGrace),
 		interruptGrace: cmp.Or(c.Limits.InterruptGrace, d.Limits.InterruptGrace),
 		sessions:       cmp.Or(c.Limits.Sessions, d.Limits.Sessions), codeExec: c.Workspace.CodeExec,
+		idle: cmp.Or(c.Limits.Idle, d.Limits.Idle), pool: c.Pool,
 	}
+}
+
+// spares is how many prepared instances of a backend are kept ready.
+func (s settings) spares(kind sandbox.Kind) int {
+	switch kind {
+	case sandbox.Docker:
+		return s.pool.Docker
+	case sandbox.Host:
+		return s.pool.Host
+	case sandbox.WASM:
+		return s.pool.WASM
+	case sandbox.InProcess, sandbox.Memory: // for development: nobody waits there
+	}
+	return 0
 }
 
 // limit is the wall clock of one request.

@@ -106,7 +106,7 @@ func (v *supervisor) stop(reason stop, why string) {
 	v.s.mu.Lock()
 	v.s.move(eventInterrupt)
 	v.s.mu.Unlock()
-	switch set := v.s.o.settings; reason {
+	switch set := v.s.o.now(); reason {
 	case stopTimeout:
 		v.soften()
 		v.plan(stepHard, set.timeoutGrace)
