@@ -32,6 +32,7 @@ type evidence struct {
 	Seen      bool           // the runner's account of the end arrived
 	Ending    sandbox.Ending // of the instance, when no end was seen
 	Limits    sandbox.Limits // of the instance, for the wording
+	Counted   *counted       // read from outside, over the run; nil: nobody can look
 	Fault     error          // brig's own or the contract's, when there is neither an end nor an ending
 }
 
@@ -54,7 +55,8 @@ func classify(exit wire.Exit, ev evidence) verdict {
 		return classifyLost(ev)
 	}
 	v := classifyExit(exit, ev)
-	v.RunnerReported = v.Cause != sandbox.Internal
+	// That memory was the cause is seen from outside where there are counters.
+	v.RunnerReported = v.Cause != sandbox.Internal && (v.Cause != sandbox.MemoryOut || ev.Counted == nil)
 	return v
 }
 
@@ -96,6 +98,9 @@ func byForce(exit wire.Exit, ev evidence) string {
 // as its backend could see, has still lost the run.
 func classifyLost(ev evidence) verdict {
 	detail := ev.Ending.Detail
+	if ev.Ending.Cause == sandbox.Killed && ev.Counted != nil && ev.Counted.OOMKills > 0 {
+		return verdict{Cause: sandbox.MemoryOut, Detail: join(detail, oomHint(wire.Exit{}, ev))}
+	}
 	switch cause := ev.Ending.Cause; cause {
 	case sandbox.MemoryOut, sandbox.ProcessOut, sandbox.DiskOut, sandbox.OutputOut, sandbox.Killed, sandbox.BackendLost, sandbox.Internal:
 		return verdict{Cause: cause, Detail: detail}
@@ -114,29 +119,29 @@ func classifyLost(ev evidence) verdict {
 
 // classifyExit covers an end that only the runner saw.
 func classifyExit(exit wire.Exit, ev evidence) verdict {
-	oom := exit.OOMKills > 0
+	oom := ev.oomKills(exit) > 0
 	switch exit.Outcome {
 	case wire.OutcomeOK:
-		return verdict{Cause: sandbox.OK, Detail: oomHint(exit, ev)}
+		return verdict{Cause: sandbox.OK, Detail: limitHints(exit, ev)}
 	case wire.OutcomeExit:
 		// A status is the program's own whatever its number, 137 included. Zero is
 		// success. Only a kill counted by the kernel turns another one into memory.
 		if exit.Status == 0 {
-			return verdict{Cause: sandbox.OK, Detail: oomHint(exit, ev)}
+			return verdict{Cause: sandbox.OK, Detail: limitHints(exit, ev)}
 		}
 		if oom {
-			return verdict{Cause: sandbox.MemoryOut, Detail: oomHint(exit, ev)}
+			return verdict{Cause: sandbox.MemoryOut, Detail: limitHints(exit, ev)}
 		}
-		return verdict{Cause: sandbox.Exit, Detail: fmt.Sprintf("it ended with status %d", exit.Status)}
+		return verdict{Cause: sandbox.Exit, Detail: join(fmt.Sprintf("it ended with status %d", exit.Status), forkHint(ev))}
 	case wire.OutcomeSignal:
 		if oom {
-			return verdict{Cause: sandbox.MemoryOut, Detail: oomHint(exit, ev)}
+			return verdict{Cause: sandbox.MemoryOut, Detail: limitHints(exit, ev)}
 		}
-		return verdict{Cause: sandbox.Killed, Detail: "the interpreter was killed by " + signalName(exit.Signal)}
+		return verdict{Cause: sandbox.Killed, Detail: join("the interpreter was killed by "+signalName(exit.Signal), forkHint(ev))}
 	case wire.OutcomeException:
 		// The program was alive to raise it, so it is the cause even where a limit
 		// was met on the way: MemoryError, or a worker that the kernel killed.
-		return verdict{Cause: sandbox.Exception, Detail: join(exceptionHint(exit, ev), oomHint(exit, ev))}
+		return verdict{Cause: sandbox.Exception, Detail: join(exceptionHint(exit, ev), limitHints(exit, ev))}
 	case wire.OutcomeInterrupted:
 		// brig sent none, or it did not arrive: the program raised it.
 		return verdict{Cause: sandbox.Exception, Detail: "KeyboardInterrupt was raised, but not by brig"}
@@ -144,12 +149,15 @@ func classifyExit(exit wire.Exit, ev evidence) verdict {
 	return verdict{Cause: sandbox.Internal, Detail: fmt.Sprintf("the runner reported an unknown outcome %q", exit.Outcome)}
 }
 
+// limitHints tell of limits that were met, whatever became of the run.
+func limitHints(exit wire.Exit, ev evidence) string { return join(oomHint(exit, ev), forkHint(ev)) }
+
 func oomHint(exit wire.Exit, ev evidence) string {
-	switch {
-	case exit.OOMKills == 1:
+	switch kills := ev.oomKills(exit); {
+	case kills == 1:
 		return fmt.Sprintf("the kernel killed a process at the memory limit of %s", size(ev.Limits.Memory))
-	case exit.OOMKills > 1:
-		return fmt.Sprintf("the kernel killed %d processes at the memory limit of %s", exit.OOMKills, size(ev.Limits.Memory))
+	case kills > 1:
+		return fmt.Sprintf("the kernel killed %d processes at the memory limit of %s", kills, size(ev.Limits.Memory))
 	}
 	return ""
 }
@@ -167,6 +175,9 @@ func exceptionHint(exit wire.Exit, ev evidence) string {
 	switch {
 	case e.Name == "BlockingIOError" && (strings.Contains(e.Message, "Errno 11]") || strings.Contains(e.Message, "Errno 35]")),
 		e.Name == "RuntimeError" && strings.Contains(e.Message, "can't start new thread"):
+		if ev.forksCounted() {
+			return "" // then forkHint knows, and an exception that only looks like it explains nothing
+		}
 		return fmt.Sprintf("the limit is %d processes and threads", ev.Limits.Processes)
 	case e.Name == "OSError" && (strings.Contains(e.Message, "Errno 28]") || strings.Contains(e.Message, "Errno 122]")):
 		return fmt.Sprintf("a disk was full: the workspace may hold %s, scratch and shared memory less", size(ev.Limits.Workspace))

@@ -48,8 +48,8 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 	v := &supervisor{
 		s: s, instance: b.instance, limits: b.limits, limit: limit,
 		run:    wire.Run{ID: r.Run, Source: req.Source, Filename: req.Filename, Argv: req.Argv, Once: req.Once},
-		outlet: newOutlet(r.Run, b.limits.OutputKept),
-		ended:  make(chan ending, 1), over: make(chan struct{}),
+		outlet: newOutlet(r.Run, b.limits.OutputKept), reading: readBefore(b.instance),
+		ended: make(chan ending, 1), over: make(chan struct{}),
 	}
 	answer := make(chan outcome, 1)
 	s.work.Go(func() {

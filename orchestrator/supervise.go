@@ -21,6 +21,7 @@ type supervisor struct {
 	limit    time.Duration
 	limits   sandbox.Limits
 	outlet   *outlet
+	reading  reading // of the instance's counters, before the run
 
 	ended chan ending   // of Instance.Run; it has room for one
 	over  chan struct{} // closed when the supervision ends
@@ -217,6 +218,7 @@ func (v *supervisor) finish(e ending, started time.Time) outcome {
 		v.first = stopClose
 	}
 	ev := v.evidence()
+	ev.Counted = v.reading.since()
 	v.account(e, &ev, &o)
 	if o.seen && v.softly != nil && !v.delivered.Load() {
 		// Whether the interrupt or the end came first is about to be known.
