@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ const (
 type evidence struct {
 	Stop      stop
 	Delivered bool           // an interrupt reached the run while it was current
-	Why       string         // of stopCancel and stopEmit
+	Why       string         // of stopCancel, stopEmit and stopClose
 	Limit     time.Duration  // the wall clock of this run
 	Seen      bool           // the runner's account of the end arrived
 	Ending    sandbox.Ending // of the instance, when no end was seen
@@ -78,7 +79,7 @@ func classifyStop(exit wire.Exit, ev evidence) (v verdict, stopped bool) {
 	case stopOutput:
 		return verdict{Cause: sandbox.OutputOut, Detail: fmt.Sprintf("more output arrived than the %s that a stream may keep", size(ev.Limits.OutputKept))}, true
 	case stopClose:
-		return verdict{Cause: sandbox.Cancelled, Detail: "the session was closed"}, true
+		return verdict{Cause: sandbox.Cancelled, Detail: cmp.Or(ev.Why, "the session was closed")}, true
 	}
 	panic(fmt.Sprintf("BUG: unknown stop %d", ev.Stop))
 }

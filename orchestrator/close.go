@@ -13,21 +13,30 @@ import (
 // background and another Close can wait for it.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
-	first := !s.closing
-	s.closing = true
-	s.move(eventClose)
+	s.beginClose(ReasonAsked)
 	s.mu.Unlock()
-	if first {
-		s.end()
-		s.queue.close()
-		s.o.work.Go(s.shutdown)
-	}
 	select {
 	case <-s.gone:
 		return s.closeErr
 	case <-ctx.Done():
 		return fmt.Errorf("close the session: %w", context.Cause(ctx))
 	}
+}
+
+// beginClose starts the end of the session, once; the caller holds mu.
+func (s *Session) beginClose(reason Reason) {
+	if s.closing {
+		return
+	}
+	s.closing = true
+	s.expiry.reason = reason
+	if s.expiry.timer != nil {
+		s.expiry.timer.Stop()
+	}
+	s.move(eventClose)
+	s.end()
+	s.queue.close()
+	s.o.work.Go(s.shutdown)
 }
 
 // shutdown takes the session apart, within sessionBound.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"brig/orchestrator/sandbox"
 	"brig/orchestrator/workspace"
@@ -19,6 +20,9 @@ type SessionOptions struct {
 	Base      *sandbox.Base // nil: as configured for the backend that is resolved
 	Timezone  string        // IANA name, empty means UTC
 	Locale    string        // such as de_DE.UTF-8, empty means C.UTF-8
+	// Lifetime closes the session so long after it was opened, whatever it is
+	// doing; zero: it ends when it is closed or nobody has used it for limits.idle.
+	Lifetime time.Duration
 }
 
 // Open starts a session: it resolves a backend, prepares an instance and binds
@@ -26,7 +30,10 @@ type SessionOptions struct {
 // whose posture turns out worse is closed and the error is a *RefusedError. ctx
 // bounds the opening, not the session; whoever gets a session closes it.
 func (o *Orchestrator) Open(ctx context.Context, so SessionOptions) (*Session, error) {
-	s := &Session{o: o, queue: newQueue(), gone: make(chan struct{})}
+	if so.Lifetime < 0 {
+		return nil, fmt.Errorf("open a session: %w", ErrLifetime)
+	}
+	s := &Session{o: o, queue: newQueue(), gone: make(chan struct{}), expiry: expiry{lifetime: so.Lifetime}}
 	s.life, s.end = context.WithCancel(context.Background())
 	if err := o.admit(s); err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ func New(o Options) (*Orchestrator, error) {
 func (o *Orchestrator) now() *configured { return o.current.Load() }
 
 // Reconfigure puts another configuration in force. Sessions keep what they have
-// and take it up with their next instance; prepared instances that it does not ask
+// and take it up with their next instance, except limits.idle; prepared instances that it does not ask
 // for any more are drained.
 func (o *Orchestrator) Reconfigure(c config.Config) error {
 	if err := c.Validate(); err != nil {

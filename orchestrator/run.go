@@ -103,11 +103,11 @@ func (s *Session) unbegun(ctx context.Context, r Result, err error) (Result, err
 	case errors.Is(err, errAsked):
 		r.Cause, r.Detail = sandbox.Interrupted, "it was interrupted before it began"
 	case errors.Is(err, errSentAway):
-		r.Cause, r.Detail = sandbox.Cancelled, "the session was closed before it began"
+		r.Cause, r.Detail = sandbox.Cancelled, s.endedBy()+", before the run began"
 	case ctx.Err() != nil && !errors.Is(err, ErrClosed):
 		r.Cause, r.Detail = sandbox.Cancelled, "the caller went away before it began: "+context.Cause(ctx).Error()
 	default:
-		return Result{}, fmt.Errorf("run: %w", err)
+		return Result{}, fmt.Errorf("run: %w", s.closedError(err))
 	}
 	r.Stamp = s.latest().stamp
 	return r, nil

@@ -39,6 +39,7 @@ type Session struct {
 	retired chan struct{}      // closed when the instance before the next one is gone
 	active  context.CancelFunc // interrupts the run that has the interpreter; nil: none has
 	left    []error            // what retired instances left behind
+	expiry  expiry             // when it ends by itself
 
 	gone     chan struct{} // closed when the session is
 	closeErr error         // set before gone is closed
@@ -93,8 +94,14 @@ func (s *Session) retire(i sandbox.Instance) {
 	})
 }
 
-// Workspace is the session's files, open until Close.
-func (s *Session) Workspace() *workspace.Workspace { return s.files }
+// Workspace is the session's files, open until Close. Asking for it counts as a
+// use of the session, what is done with it does not.
+func (s *Session) Workspace() *workspace.Workspace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expiry.used = time.Now()
+	return s.files
+}
 
 // Posture is what the latest instance enforces.
 func (s *Session) Posture() sandbox.Posture { return s.latest().posture }
@@ -127,7 +134,7 @@ func (s *Session) Interrupt(context.Context) error {
 func (s *Session) Reset(ctx context.Context) error {
 	release, err := s.take(ctx)
 	if err != nil {
-		return fmt.Errorf("reset the session: %w", err)
+		return fmt.Errorf("reset the session: %w", s.closedError(err))
 	}
 	defer release()
 	fresh, err := s.ensure(ctx)
@@ -149,6 +156,7 @@ func (s *Session) Variables(ctx context.Context) (wire.VariablesBody, error) {
 	s.mu.Lock()
 	s.notice()
 	state, instance := s.state, s.bound.instance
+	defer s.use()()
 	s.mu.Unlock()
 	var body wire.VariablesBody
 	switch state {
@@ -156,7 +164,7 @@ func (s *Session) Variables(ctx context.Context) (wire.VariablesBody, error) {
 	case StateLost:
 		return body, fmt.Errorf("list variables: %w", ErrNoInterpreter)
 	case StateClosing, StateClosed:
-		return body, fmt.Errorf("list variables: %w", ErrClosed)
+		return body, fmt.Errorf("list variables: %w", s.closedError(ErrClosed))
 	case StateNew, StateStarting, StateRunning, StateInterrupting, StateReplacing:
 		return body, fmt.Errorf("list variables: %w", ErrBusy)
 	}
@@ -186,7 +194,9 @@ func (s *Session) take(ctx context.Context) (release func(), err error) {
 		return nil, errSentAway
 	}
 	s.work.Add(1)
+	unused := s.use()
 	return func() {
+		unused()
 		s.queue.leave()
 		s.work.Done()
 	}, nil
@@ -249,5 +259,8 @@ func (s *Session) receive(b bound) error {
 	}
 	s.move(eventReady)
 	s.bound = b
+	if s.expiry.timer == nil {
+		s.watchExpiry()
+	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (v *supervisor) watch(ctx, asked context.Context) outcome {
 		case <-cancelled:
 			reason, why, cancelled = stopCancel, "the caller went away: "+context.Cause(ctx).Error(), nil
 		case <-closing:
-			reason, closing = stopClose, nil
+			reason, why, closing = stopClose, v.s.endedBy(), nil
 		case <-failed:
 			failed = nil
 			reason, why = v.outlet.cut()
@@ -215,7 +215,7 @@ func (v *supervisor) finish(e ending, started time.Time) outcome {
 		v.first, v.why = v.outlet.cut()
 	}
 	if v.first == stopNone && e.err != nil && v.s.life.Err() != nil {
-		v.first = stopClose
+		v.first, v.why = stopClose, v.s.endedBy()
 	}
 	ev := v.evidence()
 	ev.Counted = v.reading.since()
