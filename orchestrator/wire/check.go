@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -88,9 +89,24 @@ func negative(what string, n int64) error {
 func (m Hello) check() error {
 	return first(
 		tooLong("workspace", m.Workspace, maxText), tooLong("scratch", m.Scratch, maxText),
-		tooLong("resume", m.Resume, maxName), negative("lease_ns", int64(m.Lease)),
+		m.checkLease(),
 		negative("bounds.kept", m.Bounds.Kept), negative("bounds.logged", m.Bounds.Logged), negative("bounds.display", m.Bounds.Display),
 	)
+}
+
+// checkLease wants a secret with a lease and none without.
+func (m Hello) checkLease() error {
+	if m.Lease <= 0 {
+		return first(negative("lease_ns", int64(m.Lease)), tooLong("resume without a lease", m.Resume, 0))
+	}
+	ok := len(m.Resume) == 64
+	for _, c := range []byte(m.Resume) {
+		ok = ok && (c >= '0' && c <= '9' || c >= 'a' && c <= 'f')
+	}
+	if !ok {
+		return errors.New("resume is not 64 lower-case hex digits") // and is not repeated: it may be a secret
+	}
+	return nil
 }
 
 func (m RunMessage) check() error {

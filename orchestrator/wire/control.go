@@ -7,7 +7,7 @@ import (
 )
 
 // Message is one control message: Hello, RunMessage and CallMessage from brig,
-// Ready, StartedMessage, GapMessage, DisplayMessage, Exit and ReplyMessage from
+// Ready, ResumedMessage, StartedMessage, GapMessage, DisplayMessage, Exit and ReplyMessage from
 // the runner.
 type Message interface {
 	// messageType is the "type" member.
@@ -126,6 +126,8 @@ func DecodeMessage(payload []byte, from Role) (Message, error) {
 				return Ready{Version: v}, nil
 			}
 			return decode[Ready](payload, members, "version", "runner", "python", "observed")
+		case "resumed":
+			return decode[ResumedMessage](payload, members, "ready")
 		case "started":
 			return decode[StartedMessage](payload, members, "run")
 		case "gap":

@@ -13,12 +13,14 @@ func goodMessages() map[Role][]Message {
 	text := "<b>é</b>"
 	return map[Role][]Message{
 		RoleBrig: {
-			Hello{Version: Version, Workspace: "/workspace", Scratch: "/scratch", Bounds: Bounds{1, 2, 3}, Lease: time.Minute, Resume: "00ff"},
+			Hello{Version: Version, Workspace: "/workspace", Scratch: "/scratch", Bounds: Bounds{1, 2, 3}},
+			Hello{Version: Version, Workspace: "/workspace", Scratch: "/scratch", Bounds: Bounds{1, 2, 3}, Lease: time.Minute, Resume: strings.Repeat("0f", 32)},
 			RunMessage{ID: "r1", Code: 3, Size: 10, Filename: "a.py", Argv: []string{"-x", ""}, Once: true},
 			CallMessage{ID: "c1", Op: OpPut, Args: ControlArgs{Path: "a/b", Mode: 0o600}, In: 5},
 		},
 		RoleRunner: {
 			testReady(),
+			ResumedMessage{Ready: testReady(), Run: "r1", Ended: true},
 			StartedMessage{Run: "r1"},
 			GapMessage{Run: "r1", Name: "stderr", Bytes: 1 << 40},
 			DisplayMessage{Run: "r1", Role: "result", Bundle: []BundlePart{{MIME: "text/html", Size: int64(len(text)), Text: &text}, {MIME: "image/png", Size: MaxInline + 1, Stream: 4}}},
@@ -53,8 +55,8 @@ func TestMessagesRoundTrip(t *testing.T) {
 
 func TestMessagesRequireTheirMembers(t *testing.T) {
 	optional := map[string]string{
-		"hello": "lease_ns resume", "run": "filename argv once", "call": "args in",
-		"ready": "implementation executable", "exit": "status exception log displays elapsed_ns oom_kills", "reply": "error body out",
+		"hello": "", "run": "filename argv once", "call": "args in",
+		"ready": "implementation executable", "resumed": "run ended", "exit": "status exception log displays elapsed_ns oom_kills", "reply": "error body out",
 	}
 	for role, messages := range goodMessages() {
 		for _, m := range messages {
@@ -95,6 +97,12 @@ func TestEncodeRefusesWhatDecodeRefuses(t *testing.T) {
 		DisplayMessage{Run: "r1", Role: "result"},
 		CallMessage{ID: "c1", Op: "two words"},
 		Hello{Bounds: Bounds{Kept: -1}},
+		Hello{Lease: time.Minute},
+		Hello{Lease: -time.Minute, Resume: strings.Repeat("0f", 32)},
+		Hello{Resume: strings.Repeat("0f", 32)},
+		Hello{Lease: time.Minute, Resume: strings.Repeat("0F", 32)},
+		ResumedMessage{Ready: testReady(), Run: "r/1"},
+		ResumedMessage{Ready: Ready{Version: Version + 1}},
 		Ready{},
 		ReplyMessage{ID: "c1", Body: json.RawMessage(`"` + strings.Repeat("x", MaxPayload) + `"`)},
 		ReplyMessage{ID: "c1", Body: json.RawMessage(`{`)},

@@ -72,6 +72,11 @@ func (c *tape) offset() int {
 func conversation(ctx context.Context, p *Peer, step func(err error)) {
 	_, err := p.Hello(ctx, testHello())
 	step(err)
+	converse(ctx, p, step)
+}
+
+// converse is what follows the greeting.
+func converse(ctx context.Context, p *Peer, step func(err error)) {
 	var got record
 	run := func(r Run) {
 		exit, err := p.Run(ctx, r, got.emit)
@@ -81,7 +86,7 @@ func conversation(ctx context.Context, p *Peer, step func(err error)) {
 		step(err)
 	}
 	run(Run{ID: "r1", Filename: "a.py", Argv: []string{"-v"}, Source: source("out hello", "gap 12", "err oh", "show image/png 5000")})
-	_, err = p.Call(ctx, Control{Op: OpPing}, nil, nil)
+	_, err := p.Call(ctx, Control{Op: OpPing}, nil, nil)
 	step(err)
 	_, err = p.Call(ctx, Control{Op: OpPut, Args: ControlArgs{Path: "data.csv"}}, strings.NewReader("a,b\n1,2\n"), nil)
 	step(err)

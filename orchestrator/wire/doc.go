@@ -53,4 +53,14 @@
 // Output that arrives outside started and exit is late: it belongs to the run
 // that ended last. Calls are answered beside a run, except those that need the
 // interpreter, which are answered with code "busy" while one is active.
+//
+// # Resume
+//
+// A runner that was greeted with a lease outlives its connection: see Resume. A
+// signal tells it that brig is back, marks in both directions say where the new
+// conversation begins, and the runner's first message is
+//
+//	resumed {ready, run, ended}  run: still running, its output is dropped
+//
+// after which both sides have no stream open and nothing to answer.
 package wire

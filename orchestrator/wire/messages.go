@@ -46,7 +46,8 @@ type Hello struct {
 	// its input alone does not end it. Zero: it ends with its input.
 	Lease time.Duration `json:"lease_ns,omitempty"`
 	// Resume is the secret by which a later connection takes the conversation up, 64
-	// hex digits; it comes with a Lease and is empty without one. See Resume.
+	// hex digits, see NewSecret; it comes with a Lease and is empty without one. See
+	// Resume. Where Ready.Resumable is false, the end of the input is the end.
 	Resume string `json:"resume,omitempty"`
 }
 
@@ -65,7 +66,11 @@ type Ready struct {
 	Implementation string   `json:"implementation"`
 	Executable     string   `json:"executable"`
 	Packages       []string `json:"packages,omitempty"` // of the data stack, importable, not imported
-	Observed       Observed `json:"observed"`
+	// Resumable: what was asked for with a Lease can be kept. It cannot where the
+	// runner has no process namespace of its own, could be read by user code, or its
+	// Python lacks _ctypes.
+	Resumable bool     `json:"resumable,omitempty"`
+	Observed  Observed `json:"observed"`
 }
 
 // Observed is what the runner read back about its own confinement before any

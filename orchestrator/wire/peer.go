@@ -12,6 +12,9 @@ import (
 type PeerOptions struct {
 	// RingBytes bounds the events that wait for emit before output is dropped; 0 means 8 MiB.
 	RingBytes int
+	// DisplayBytes bounds the displays of one run together after Resume; 0 means
+	// MaxBundle. With Hello it is the bound that was said there.
+	DisplayBytes int64
 	// Close closes the transport, so that blocked reads and writes return. It is
 	// called once and must not call back. Nil: r and w are closed where they can be.
 	Close func() error
@@ -27,28 +30,39 @@ type Peer struct {
 	readerDone chan struct{}
 	calls      calls
 
-	mu      sync.Mutex
-	hello   bool // sent
-	limit   int64
-	ready   chan Ready // capacity 1
-	greeted bool       // ready was seen
-	running bool       // Run has not returned yet
-	ended   bool       // a Once run is over
-	lastID  RunID
-	current *activeRun // sent, and its exit not seen
-	late    lateOutput
+	mu       sync.Mutex
+	hello    bool // sent
+	limit    int64
+	ready    chan Ready   // capacity 1
+	resuming chan Resumed // capacity 1; nil: the conversation began with hello
+	greeted  bool         // ready or resumed was seen
+	running  bool         // Run has not returned yet, or a foreign run is not over
+	ended    bool         // a Once run is over
+	lastID   RunID
+	current  *activeRun // sent, and its exit not seen
+	foreign  *activeRun // of the conversation before, when it is over
+	late     lateOutput
 }
 
 // NewPeer starts to read from r. Close must be called in the end.
 func NewPeer(r io.Reader, w io.Writer, o PeerOptions) *Peer {
+	p := newPeer(r, w, o)
+	p.serve()
+	return p
+}
+
+func newPeer(r io.Reader, w io.Writer, o PeerOptions) *Peer {
 	p := &Peer{o: o, ready: make(chan Ready, 1), readerDone: make(chan struct{})}
 	p.calls.init()
 	p.mux = NewMux(r, w, MuxOptions{Role: RoleBrig, Message: p.message, Output: p.output, Close: o.Close})
+	return p
+}
+
+func (p *Peer) serve() {
 	go func() {
 		defer close(p.readerDone)
 		_ = p.mux.Serve() // Err tells why it ended
 	}()
-	return p
 }
 
 // Done is closed when the connection has ended, for whatever reason.
@@ -132,9 +146,11 @@ func (p *Peer) TakeLate() []Event {
 func (p *Peer) output(stream uint32, data []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a := p.current; a != nil && a.live() {
+	switch a := p.current; {
+	case a != nil && a.foreign: // it has no reader any more
+	case a != nil && a.live():
 		a.ring.output(a.id, stream, data)
-	} else {
+	default:
 		p.late.output(stream, data)
 	}
 	return nil
@@ -145,7 +161,7 @@ func (p *Peer) message(m Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r, ok := m.(Ready); ok {
-		if !p.hello || p.greeted {
+		if !p.hello || p.greeted || p.resuming != nil {
 			return violation("ready that nobody asked for")
 		}
 		p.greeted = r.Version == Version
@@ -154,6 +170,9 @@ func (p *Peer) message(m Message) error {
 			return &VersionError{Ours: Version, Theirs: r.Version}
 		}
 		return nil
+	}
+	if m, ok := m.(ResumedMessage); ok {
+		return p.onResumed(m)
 	}
 	if !p.greeted {
 		return violation("%s message before ready", m.messageType())

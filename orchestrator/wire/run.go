@@ -14,6 +14,7 @@ const killGrace = 2 * time.Second
 // activeRun is the run between its message and its exit.
 type activeRun struct {
 	id       RunID
+	foreign  bool // asked for by another Peer, before Resume: it has no ring
 	ring     *ring
 	displays displays
 	started  bool
@@ -23,7 +24,7 @@ type activeRun struct {
 }
 
 // live reports whether output belongs to this run.
-func (a *activeRun) live() bool { return a.started && a.exit == nil }
+func (a *activeRun) live() bool { return a.started && a.exit == nil && !a.foreign }
 
 // Run executes code and passes its events to emit, in order, on the calling
 // goroutine, and never after it has returned. A slow emit loses output, not
@@ -209,6 +210,12 @@ func (p *Peer) onExit(m Exit) error {
 		return violation("exit of run %s, which is not running", m.Run)
 	}
 	a.exit = &m
+	if a.foreign {
+		p.current, p.running, p.foreign = nil, false, a
+		p.ended = p.ended || m.State == StateEnded
+		close(a.over)
+		return nil
+	}
 	p.late.run = a.id
 	a.displays.whenComplete(func() {
 		a.ring.close(a.id)
