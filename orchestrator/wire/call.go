@@ -142,6 +142,10 @@ func (p *Peer) Call(ctx context.Context, req Control, in io.Reader, out io.Write
 // Ping returns when the runner has answered, whatever else it is asked at the same
 // time: calls that wait take no turn from it. There is one at a time, so a ping
 // without an answer keeps those after it from being sent.
+//
+// Any frame renews a Lease, and this is the one for whoever has nothing else to
+// say: a third of the lease is a good interval. An instance that was paused for
+// longer than its lease ends when it wakes, unless a frame waits for it by then.
 func (p *Peer) Ping(ctx context.Context) error {
 	_, err := p.call(ctx, p.calls.pings, Control{Op: OpPing}, nil, nil)
 	var answered *CallError

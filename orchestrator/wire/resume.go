@@ -261,13 +261,3 @@ func (p *Peer) Finish(ctx context.Context, run RunID) (Exit, error) {
 		return Exit{}, p.lost()
 	}
 }
-
-// Ping asks the runner for a sign of life. Any frame renews a Lease, and this is
-// the one for whoever has nothing else to say: a third of the lease is a good
-// interval. It costs one frame each way, also while code runs. An instance that
-// was paused for longer than its lease ends when it wakes unless a frame waits
-// for it: start the Ping, then wake it.
-func (p *Peer) Ping(ctx context.Context) error {
-	_, err := p.Call(ctx, Control{Op: OpPing}, nil, nil)
-	return err
-}
