@@ -36,7 +36,7 @@ func TestReady(t *testing.T) {
 				t.Errorf("no %s in %v", field, o.Status)
 			}
 		}
-		if len(o.Mounts) < 3 || o.Mounts[0].Path != "/" || !slices.Contains(o.Interfaces, "lo") || o.Rlimits["nofile"].Soft <= 0 || o.Kernel == "" {
+		if len(o.Mounts) < 3 || o.Mounts[0].Path != "/" || !slices.Contains(o.Interfaces, "lo") || o.Rlimits["nofile"].Soft <= 0 || !slices.Contains(o.Devices, "null") || len(o.Environ) == 0 || o.Kernel == "" {
 			t.Errorf("observed: %+v", o)
 		}
 		want := []string{

@@ -292,14 +292,16 @@ func (m Ready) check() error {
 		negative("pid", int64(o.PID)), outside("uid", int64(o.UID), -1, 1<<32), outside("gid", int64(o.GID), -1, 1<<32),
 		outside("dumpable", int64(o.Dumpable), -1, 2),
 		negative("bounds", min(o.Bounds.Kept, o.Bounds.Logged, o.Bounds.Display)),
-		outside("number of entries", int64(max(len(o.Status), len(o.Mounts), len(o.Interfaces), len(o.Rlimits), len(o.Cgroup), len(o.Attempts))), 0, maxEntries),
+		outside("number of entries", int64(max(len(o.Status), len(o.Mounts), len(o.Interfaces), len(o.Rlimits), len(o.Cgroup), len(o.Attempts), len(o.Environ), len(o.Devices))), 0, maxEntries),
 		tooLong("uid_map", o.UIDMap, maxText), tooLong("kernel", o.Kernel, maxText), tooLong("apparmor", o.AppArmor, maxText),
 	); err != nil {
 		return err
 	}
-	for _, p := range m.Packages {
-		if err := tooLong("package", p, maxName); err != nil {
-			return err
+	for what, names := range map[string][]string{"package": m.Packages, "variable": o.Environ, "device": o.Devices} {
+		for _, name := range names {
+			if err := tooLong(what, name, maxName); err != nil {
+				return err
+			}
 		}
 	}
 	for _, l := range o.Rlimits {

@@ -82,12 +82,14 @@ type Observed struct {
 	Dumpable   int               `json:"dumpable"` // of the supervisor; 0 is wanted, -1 unknown
 	Status     map[string]string `json:"status"`   // fields of /proc/self/status: CapInh CapPrm CapEff CapBnd CapAmb NoNewPrivs Seccomp Seccomp_filters
 	UIDMap     string            `json:"uid_map,omitempty"`
-	Mounts     []Mount           `json:"mounts,omitempty"` // of /, workspace, scratch, /tmp, /dev/shm, /proc/sys
-	Interfaces []string          `json:"interfaces"`       // network interfaces, sorted
-	Rlimits    map[string]Rlimit `json:"rlimits"`          // by lower-case name without RLIMIT_
-	Cgroup     map[string]string `json:"cgroup,omitempty"` // file name → trimmed content, v1 or v2
-	Kernel     string            `json:"kernel,omitempty"` // /proc/version
+	Mounts     []Mount           `json:"mounts,omitempty"`   // of /, workspace, scratch, /tmp, /dev/shm, /proc/sys
+	Interfaces []string          `json:"interfaces"`         // network interfaces, sorted
+	Rlimits    map[string]Rlimit `json:"rlimits"`            // by lower-case name without RLIMIT_
+	Cgroup     map[string]string `json:"cgroup,omitempty"`   // file name → trimmed content, v1 or v2
+	Kernel     string            `json:"kernel,omitempty"`   // /proc/version
 	AppArmor   string            `json:"apparmor,omitempty"` // /proc/self/attr/current: an AppArmor profile or an SELinux label
+	Environ    []string          `json:"environ,omitempty"`  // names of the variables that the runner was started with, sorted
+	Devices    []string          `json:"devices,omitempty"`  // device files directly in /dev, sorted
 	// Attempts maps an operation really attempted to "ok" or the errno's name, or
 	// "unavailable" where this Python cannot try it: write_root, write_workspace,
 	// write_scratch, exec_workspace, unshare_user, socket_inet, socket_unix,

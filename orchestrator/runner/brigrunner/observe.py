@@ -49,6 +49,7 @@ def observed(workspace, scratch, dumpable):
         "interfaces": _interfaces(), "rlimits": _rlimits(), "cgroup": _cgroup(),
         "kernel": procs.read("/proc/version").strip(),
         "apparmor": procs.read("/proc/self/attr/current").strip("\0 \n"),
+        "environ": sorted(name[:64] for name in os.environ)[:256], "devices": _devices(),
     }
     report["attempts"] = attempts.results()
     return report
@@ -98,6 +99,19 @@ def _mounts(paths):
 def _interfaces():
     lines = procs.read("/proc/self/net/dev").splitlines()[2:]
     return sorted(line.partition(":")[0].strip() for line in lines)[:128]
+
+
+def _devices():
+    found = []
+    try:
+        with os.scandir("/dev") as entries:
+            for entry in entries:
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+                    found.append(entry.name[:64])
+    except OSError:
+        pass
+    return sorted(found)[:256]
 
 
 def _rlimits():
