@@ -113,9 +113,15 @@ func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpret
 	return in, script, nil
 }
 
-// Prepare starts a confined runner and checks what the helper reports. In
-// require mode a promised layer that does not hold ends it.
+// Prepare starts a confined runner, checks what the helper reports and greets the
+// runner. In require mode a promised layer that does not hold ends it. A Lease is
+// refused: this backend has nothing that could outlive brig.
 func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace string) (sandbox.Prepared, error) {
+	if base.Lease != 0 {
+		// Its processes hold the ends of brig's pipes, and nobody can open those again.
+		// So this backend is no sandbox.Adopter, and a promise to wait would be broken.
+		return nil, fmt.Errorf("prepare: an instance of the host sandbox ends with its brig: %w", errors.ErrUnsupported)
+	}
 	base.Limits = base.Limits.WithDefaults()
 	in, script, err := b.interpreter(ctx, base)
 	if err != nil {

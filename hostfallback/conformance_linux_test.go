@@ -32,6 +32,11 @@ func TestConformance(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		LosePrepared: func(t testing.TB, p sandbox.Prepared) {
+			if err := unix.Kill(p.(*prepared).process.handle.Pid, unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		},
 		Count: func(t testing.TB, b sandbox.Backend) int {
 			entries, err := os.ReadDir(b.(*Backend).options.instances())
 			if err != nil && !os.IsNotExist(err) {

@@ -15,9 +15,11 @@ import (
 
 func TestConformance(t *testing.T) {
 	engineBackend(t, images.Core) // builds the image before anything is measured
+	owner := "suite-" + token()
 	sandboxtest.Run(t, sandboxtest.Factory{
+		Owner: owner,
 		New: func(t testing.TB) sandbox.Backend {
-			b, err := New(Options{Env: os.LookupEnv, Owner: "suite-" + token(), Process: token()})
+			b, err := New(Options{Env: os.LookupEnv, Owner: owner, Process: token()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,6 +44,19 @@ func TestConformance(t *testing.T) {
 			if err := x.engine.cli.ContainerKill(limited(t), x.id, "KILL"); err != nil {
 				t.Fatal(err)
 			}
+		},
+		LosePrepared: func(t testing.TB, p sandbox.Prepared) {
+			x := p.(*prepared).container
+			if err := x.engine.cli.ContainerKill(limited(t), x.id, "KILL"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Later: func(t testing.TB, earlier sandbox.Backend) sandbox.Backend {
+			b, err := New(Options{Env: os.LookupEnv, Owner: earlier.(*Backend).options.Owner, Process: token()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
 		},
 		Count: func(t testing.TB, b sandbox.Backend) int { return len(containersOf(t, b.(*Backend))) },
 	})

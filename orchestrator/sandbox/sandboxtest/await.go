@@ -43,8 +43,13 @@ func (b *box) awaitGone(t testing.TB, s *suite, ps []Process) {
 // awaitDone waits until the instance says that it is gone.
 func (b *box) awaitDone(t testing.TB) {
 	t.Helper()
+	awaitClosed(t, b.Done())
+}
+
+func awaitClosed(t testing.TB, done <-chan struct{}) {
+	t.Helper()
 	select {
-	case <-b.Done():
+	case <-done:
 	case <-time.After(patience):
 		t.Fatalf("waited %s for Done", patience)
 	}

@@ -2,7 +2,6 @@ package sandboxtest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -58,76 +57,37 @@ func faults() []fault {
 		{"accepts every interrupt", "Interrupt/AfterTheEnd", func(f *faulty) {
 			f.interrupt = func(error) error { return nil }
 		}},
+		{"binds a dead instance", "Prepared/DiesBeforeBind", func(f *faulty) { f.bindDead = true }},
+		{"forgets the time zone", "Prepared/Place", func(f *faulty) { f.claim = func(c *sandbox.Claim) { c.Timezone = "" } }},
+		{"gives a used instance away", "Prepared/BindAfterARun", func(f *faulty) {
+			f.call = func(op wire.Op, err error) error {
+				if op == wire.OpBind {
+					return nil
+				}
+				return err
+			}
+		}},
+		{"keeps without a lease", "Keep/NoLease", func(f *faulty) { f.keepAny = true }},
+		{"adopts with any secret", "Keep/WrongOne", func(f *faulty) {
+			f.adopt = func(a *sandbox.Adoption) {
+				if n := f.machine.named(a.Handle.Name); n != nil {
+					a.Handle.Secret = n.secret
+				}
+			}
+		}},
+		{"adopts another workspace", "Keep/WrongOne", func(f *faulty) {
+			f.adopt = func(a *sandbox.Adoption) {
+				if n := f.machine.named(a.Handle.Name); n != nil {
+					a.Workspace = n.workspace
+				}
+			}
+		}},
+		{"loses the variables of what it adopts", "Keep/StateSurvives", func(f *faulty) { f.reset = true }},
+		{"loses an instance that was let go", "Keep/Detach", func(f *faulty) { f.closeKept = true }},
+		{"sweeps what is to be kept", "Keep/Sweep", func(f *faulty) { f.sweepAll = true }},
+		{"counts nothing", "Meter/OOMKill", func(f *faulty) { f.counters = func(c *sandbox.Counters) { c.OOMKills = 0 } }},
+		{"counts back", "Meter/OOMKill", func(f *faulty) { f.counters = func(c *sandbox.Counters) { c.ForkFailures = 9 - c.OOMKills } }},
 	}
-}
-
-// faulty is a Memory with a fault.
-type faulty struct {
-	*Memory
-	bindAny   bool
-	running   wire.RunID
-	posture   func(sandbox.Posture) sandbox.Posture
-	event     func(*wire.Event)
-	exit      func(*wire.Exit, *error)
-	interrupt func(error) error
-}
-
-type faultyPrepared struct {
-	sandbox.Prepared
-	f *faulty
-}
-
-type faultyInstance struct {
-	*memoryInstance
-	f *faulty
-}
-
-func (f *faulty) Prepare(ctx context.Context, base sandbox.Base, workspace string) (sandbox.Prepared, error) {
-	p, err := f.Memory.Prepare(ctx, base, workspace)
-	if err != nil {
-		return nil, err
-	}
-	return faultyPrepared{p, f}, nil
-}
-
-func (p faultyPrepared) Bind(ctx context.Context, c sandbox.Claim) (sandbox.Instance, error) {
-	if p.f.bindAny {
-		c.Workspace = p.Prepared.(*memoryPrepared).instance.node.workspace
-	}
-	i, err := p.Prepared.Bind(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return faultyInstance{i.(*memoryInstance), p.f}, nil
-}
-
-func (i faultyInstance) Posture() sandbox.Posture {
-	if i.f.posture == nil {
-		return i.memoryInstance.Posture()
-	}
-	return i.f.posture(i.memoryInstance.Posture())
-}
-
-func (i faultyInstance) Run(ctx context.Context, req wire.Run, emit func(wire.Event) error) (wire.Exit, error) {
-	i.f.running = req.ID
-	exit, err := i.memoryInstance.Run(ctx, req, func(e wire.Event) error {
-		if i.f.event != nil {
-			i.f.event(&e)
-		}
-		return emit(e)
-	})
-	if i.f.exit != nil {
-		i.f.exit(&exit, &err)
-	}
-	return exit, err
-}
-
-func (i faultyInstance) Interrupt(ctx context.Context, run wire.RunID, level wire.Level, sweep bool) error {
-	err := i.memoryInstance.Interrupt(ctx, run, level, sweep)
-	if i.f.interrupt != nil {
-		return i.f.interrupt(err)
-	}
-	return err
 }
 
 // TestFaultyBackend is the child of TestSuiteNoticesFaults.
@@ -136,9 +96,8 @@ func TestFaultyBackend(t *testing.T) {
 	if name == "" {
 		return
 	}
-	f := memoryFactory()
-	f.New = func(testing.TB) sandbox.Backend {
-		b := &faulty{Memory: NewMemory(MemoryOptions{})}
+	spoilt := func(m *Memory) sandbox.Backend {
+		b := &faulty{Memory: m}
 		for _, c := range faults() {
 			if c.name == name && c.spoil != nil {
 				c.spoil(b)
@@ -146,9 +105,16 @@ func TestFaultyBackend(t *testing.T) {
 		}
 		return b
 	}
+	f := memoryFactory()
+	f.New = func(testing.TB) sandbox.Backend { return spoilt(NewMemory(MemoryOptions{Owner: f.Owner})) }
+	f.Later = func(_ testing.TB, b sandbox.Backend) sandbox.Backend { return spoilt(b.(*faulty).Successor()) }
 	f.Lose = func(_ testing.TB, i sandbox.Instance) {
-		i.(faultyInstance).node.lose(sandbox.Ending{Cause: sandbox.Killed, Detail: "killed by the test"})
+		memoryOf(i).node.lose(sandbox.Ending{Cause: sandbox.Killed, Detail: "killed by the test"})
 	}
+	f.LosePrepared = func(_ testing.TB, p sandbox.Prepared) {
+		p.(faultyPrepared).lose(sandbox.Ending{Cause: sandbox.Killed, Detail: "killed by the test"})
+	}
+	f.Count = func(_ testing.TB, b sandbox.Backend) int { return b.(*faulty).Instances() }
 	Run(t, f)
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
+	"time"
 
 	"brig/orchestrator/wire"
 	"brig/orchestrator/workspace"
@@ -130,6 +131,22 @@ func (h *memoryRunner) take(a wire.ControlArgs) error {
 	}
 	h.bound = a
 	return nil
+}
+
+// place is what a program would see of the claim.
+func (h *memoryRunner) place() placeReport {
+	h.mu.Lock()
+	claim := h.bound
+	h.mu.Unlock()
+	zone, err := time.LoadLocation(claim.Timezone)
+	if err != nil {
+		zone = time.UTC
+	}
+	r := placeReport{Offset: time.Unix(1750000000, 0).In(zone).Format("-0700"), Locale: claim.Locale, Installed: true}
+	if r.Locale == "" {
+		r.Locale = "C.UTF-8"
+	}
+	return r
 }
 
 func (h *memoryRunner) list(a wire.ControlArgs) (wire.ListBody, error) {

@@ -221,6 +221,8 @@ func (c *cell) step(s Step, last bool) error {
 		return c.deaf()
 	case "hog":
 		return c.hog(s.N)
+	case "hog-child":
+		return c.hogChild(s.N)
 	case "raise":
 		return c.raise(s.Name, s.Text, "raise "+s.Name)
 	case "exit", "exit-text", "hard-exit", "kill-self":
@@ -229,7 +231,7 @@ func (c *cell) step(s Step, last bool) error {
 		return c.spawn(s)
 	case "write-file", "read-file", "wait-file", "plant", "unflushed":
 		return c.file(s)
-	case "context", "fds", "environ", "attack":
+	case "context", "place", "fds", "environ", "attack":
 		return c.report(s)
 	case "babble":
 		return nil // there is no descriptor to babble into
@@ -284,6 +286,15 @@ func (c *cell) hog(n int64) error {
 		return e
 	}
 	return c.print(c.stdout, fmt.Sprintf("held %d", n))
+}
+
+func (c *cell) hogChild(n int64) error {
+	if n > c.host.memory {
+		c.oomKills++
+		c.host.oomKills.Add(1)
+		return c.print(c.stdout, "the child was killed by signal 9")
+	}
+	return c.print(c.stdout, "the child ended with status 0")
 }
 
 func (c *cell) leave(s Step) error {
@@ -351,6 +362,8 @@ func (c *cell) report(s Step) error {
 	case "context":
 		cwd := c.link.hello.Workspace
 		v = contextReport{Name: "__main__", Argv: append([]string{}, c.run.Argv...), CWD: cwd, Encoding: "utf8"}
+	case "place":
+		v = c.host.place()
 	case "fds":
 		three := map[string]string{"0": os.DevNull, "1": "pipe:[1]", "2": "pipe:[2]"}
 		v = descriptorReport{Own: three, Forked: three, Executed: three}

@@ -42,6 +42,9 @@ func (p *memoryPrepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox
 	return p.instance, nil
 }
 
+// lose kills it from the far side.
+func (p *memoryPrepared) lose(e sandbox.Ending) { p.instance.node.lose(e) }
+
 func (p *memoryPrepared) Done() <-chan struct{} { return p.instance.done }
 
 func (p *memoryPrepared) Close(ctx context.Context) error {

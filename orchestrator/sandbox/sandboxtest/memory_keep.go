@@ -21,7 +21,7 @@ import (
 
 // settleGrace is how long a program may last after each of the two interrupts
 // with which Adopt ends it.
-const settleGrace = 2 * time.Second
+const settleGrace = 300 * time.Millisecond
 
 var _ sandbox.Adopter = (*Memory)(nil)
 
@@ -51,9 +51,7 @@ func (m *Memory) Adopt(ctx context.Context, a sandbox.Adoption) (sandbox.Instanc
 	if err := m.usable(ctx); err != nil {
 		return nil, err
 	}
-	m.machine.mu.Lock()
-	n := m.machine.nodes[a.Handle.Name]
-	m.machine.mu.Unlock()
+	n := m.machine.named(a.Handle.Name)
 	switch {
 	case n == nil || n.dying() || n.base.Lease == 0 || n.owner != m.o.Owner:
 		return nil, fmt.Errorf("adopt %s: %w", a.Handle.Name, sandbox.ErrGone)

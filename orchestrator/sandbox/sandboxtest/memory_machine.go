@@ -252,6 +252,13 @@ func (m *machine) all(match func(*node) bool) []*node {
 	return slices.DeleteFunc(out, func(n *node) bool { return !match(n) })
 }
 
+// named is the node with that name, nil for none.
+func (m *machine) named(name string) *node {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.nodes[name]
+}
+
 // find is the node with that id, nil for none.
 func (m *machine) find(id sandbox.InstanceID) *node {
 	for _, n := range m.all(func(n *node) bool { return n.instanceID() == id }) {

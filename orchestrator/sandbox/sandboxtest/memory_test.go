@@ -17,6 +17,8 @@ func memoryOf(i sandbox.Instance) *memoryInstance {
 		return i.memoryInstance
 	case faultyInstance:
 		return i.memoryInstance
+	case faultyKept:
+		return i.memoryInstance
 	}
 	panic(fmt.Sprintf("BUG: a %T", i))
 }
@@ -36,6 +38,9 @@ func memoryFactory() Factory {
 		},
 		Lose: func(_ testing.TB, i sandbox.Instance) {
 			memoryOf(i).node.lose(sandbox.Ending{Cause: sandbox.Killed, Detail: "killed by the test"})
+		},
+		LosePrepared: func(_ testing.TB, p sandbox.Prepared) {
+			p.(interface{ lose(sandbox.Ending) }).lose(sandbox.Ending{Cause: sandbox.Killed, Detail: "killed by the test"})
 		},
 		Count: func(_ testing.TB, b sandbox.Backend) int { return b.(*Memory).Instances() },
 	}

@@ -166,6 +166,13 @@ func Plant(kind, name, target string) Step {
 // Hog allocates n bytes, touches all of them and says so if it lives.
 func Hog(n int64) Step { return Step{Act: "hog", N: n} }
 
+// HogChild forks a child that allocates n bytes, and prints how that ended.
+func HogChild(n int64) Step { return Step{Act: "hog-child", N: n} }
+
+// ShowPlace prints the program's time zone and locale, and whether the named
+// locale is installed, as JSON.
+func ShowPlace(locale string) Step { return Step{Act: "place", Name: locale} }
+
 // ShowContext prints what the program sees of its surroundings, as JSON.
 func ShowContext() Step { return Step{Act: "context"} }
 

@@ -20,7 +20,7 @@ func vocabulary() Program {
 		Exit(1), ExitText("bye"), HardExit(2), KillSelf(9),
 		Holder(time.Millisecond), HolderExec(time.Millisecond), Daemon(time.Millisecond), Orphans(1),
 		Late(Stdout, "late", "go"), WriteFile("f", "x"), ReadFile("f"), WaitFile("f"), Plant("symlink", "l", "f"),
-		Hog(1), ShowContext(), ShowFDs(), Babble(), ShowEnviron("canary"), Attack(), AtExit("bye"), Thread("t"), Unflushed("u", "x"),
+		Hog(1), HogChild(1), ShowPlace("C"), ShowContext(), ShowFDs(), Babble(), ShowEnviron("canary"), Attack(), AtExit("bye"), Thread("t"), Unflushed("u", "x"),
 	}
 }
 

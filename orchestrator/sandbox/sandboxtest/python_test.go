@@ -109,6 +109,7 @@ func TestProgramsUnderPython(t *testing.T) {
 		"daemon":      {Program{Daemon(100 * time.Millisecond), Print("on")}, bare{stdout: "on\n"}},
 		"late":        {Program{WriteFile("go", ""), Late(Stdout, "late", "go"), WaitFile("go.done")}, bare{stdout: "late"}},
 		"hog":         {Program{Hog(8 << 20)}, bare{stdout: "held 8388608\n"}},
+		"hog child":   {Program{HogChild(8 << 20)}, bare{stdout: "the child ended with status 0\n"}},
 		"plant":       {Program{WriteFile("r", "x"), Plant("hardlink", "h", "r"), Plant("symlink", "s", "r"), Plant("fifo", "p", ""), ReadFile("s")}, bare{stdout: "x\n"}},
 		"broken line": {Program{Print("a\u2028b\x00")}, bare{stdout: "a\u2028b\x00\n"}},
 	} {

@@ -36,6 +36,8 @@ type Factory struct {
 	// as after a restart; the suite closes it. A backend that is a sandbox.Adopter
 	// needs it.
 	Later func(t testing.TB, earlier sandbox.Backend) sandbox.Backend
+	// LosePrepared does the same to one that no session has yet.
+	LosePrepared func(t testing.TB, p sandbox.Prepared)
 	// Count tells how many instances the backend has now, prepared or bound, seen
 	// from outside. Nil leaves out the checks that need it.
 	Count func(t testing.TB, b sandbox.Backend) int
@@ -54,6 +56,7 @@ func Run(t *testing.T, f Factory) {
 	s.sharedWorkspace = s.workspace(t)
 	s.backend = f.New(t)
 	t.Cleanup(s.close)
+	s.prepareEarly(t)
 
 	for _, group := range []struct {
 		name  string
@@ -72,12 +75,19 @@ func Run(t *testing.T, f Factory) {
 		{"Lifecycle", lifecycleCases()},
 		{"Loss", lossCases()},
 		{"Once", onceCases()},
+		{"Keep", keepCases()},
+		{"Meter", meterCases()},
+		{"Prepared", preparedCases()}, // last: what it binds has waited since the start
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, c := range group.cases {
 				t.Run(c.name, func(t *testing.T) {
 					if c.python && !f.Python {
 						t.Logf("left out: it is about a real interpreter and kernel, which this backend does not have")
+						return
+					}
+					if _, ok := s.backend.(sandbox.Adopter); c.adopter && !ok {
+						t.Log("left out: this backend cannot keep an instance beyond its brig")
 						return
 					}
 					c.run(t, s)
@@ -87,11 +97,13 @@ func Run(t *testing.T, f Factory) {
 	}
 }
 
-// testCase is one subtest. python marks what a fake cannot show.
+// testCase is one subtest. python marks what a fake cannot show, adopter what
+// only a sandbox.Adopter can.
 type testCase struct {
-	name   string
-	python bool
-	run    func(t *testing.T, s *suite)
+	name    string
+	python  bool
+	adopter bool
+	run     func(t *testing.T, s *suite)
 }
 
 // suite is what the cases share: the backend, and one instance for all cases
@@ -103,12 +115,18 @@ type suite struct {
 	shared          *box
 	sharedWorkspace string // outlives every case
 	made            int
+	early           *waiting // nil: it was bound
 }
 
 func (s *suite) close() {
 	t := s.t
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	if s.early != nil {
+		if err := s.early.Close(ctx); err != nil {
+			t.Errorf("close the instance that waited: %v", err)
+		}
+	}
 	if s.shared != nil {
 		if err := s.shared.Close(ctx); err != nil {
 			t.Errorf("close the shared instance: %v", err)
