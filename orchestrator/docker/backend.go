@@ -13,10 +13,11 @@ import (
 
 // Backend is one Docker engine, found anew whenever it was lost.
 type Backend struct {
-	options Options
-	images  *images.Trust
-	count   atomic.Int64 // of containers made
-	refs    sync.Map     // imageKey → images.Ref that was trusted last
+	options  Options
+	images   *images.Trust
+	count    atomic.Int64 // of containers made
+	patience patience
+	refs     sync.Map // imageKey → images.Ref that was trusted last
 
 	mu      sync.Mutex
 	engine  *engine       // nil until reached, and after it was lost
@@ -40,7 +41,7 @@ func New(o Options) (*Backend, error) {
 	if o.Images == nil {
 		o.Images = images.New(images.Options{Env: o.Env})
 	}
-	return &Backend{options: o, images: o.Images}, nil
+	return &Backend{options: o, images: o.Images, patience: defaultPatience()}, nil
 }
 
 // Kind is constant.
@@ -69,6 +70,9 @@ func (b *Backend) reachAgain(ctx context.Context) (*engine, error) {
 	if err != nil {
 		b.engine = nil
 		return nil, err
+	}
+	if e.feed == nil {
+		e.feed = newFeed(b.options.Owner)
 	}
 	if cores := max(e.info.NCPU, 1); cap(b.slots) != cores {
 		b.slots = make(chan struct{}, cores)

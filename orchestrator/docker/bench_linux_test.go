@@ -74,9 +74,10 @@ func cold(b *testing.B, backend *Backend, s steps) {
 	created, err := e.cli.ContainerCreate(ctx, want.config(backend.labels(want)), want.hostConfig(), nil, nil, want.name)
 	must(b, err)
 	now = s.took("create", now)
-	x := &box{engine: e, name: want.name, id: created.ID}
+	x := &box{engine: e, name: want.name, id: created.ID, patience: backend.patience}
 	x.stream, err = attach(ctx, e.cli, x.id)
 	must(b, err)
+	x.told = e.feed.follow(e.cli, x.id)
 	x.exited = watchExit(ctx, e, x.id)
 	now = s.took("attach", now)
 	must(b, e.cli.ContainerStart(ctx, x.id, container.StartOptions{}))

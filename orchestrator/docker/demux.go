@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 // diagnosticBytes is how much of the runner's own standard error is kept.
@@ -26,8 +27,9 @@ var errFraming = errors.New("the engine sent a stream that is not framed")
 // end of its standard error, which carries no user output, as diagnostics. It needs
 // no goroutine: whoever reads it drains both.
 type demux struct {
-	r    io.Reader
-	left uint32 // of the frame in hand, all of it standard output
+	r      io.Reader
+	left   uint32        // of the frame in hand, all of it standard output
+	pieces atomic.Uint64 // that have come: whoever sees the number grow has heard something
 
 	mu   sync.Mutex
 	tail []byte // at most diagnosticBytes
@@ -39,6 +41,7 @@ func (d *demux) Read(p []byte) (int, error) {
 		if _, err := io.ReadFull(d.r, header[:]); err != nil {
 			return 0, err
 		}
+		d.pieces.Add(1)
 		length := binary.BigEndian.Uint32(header[4:])
 		switch header[0] {
 		case frameStdout:
@@ -56,6 +59,7 @@ func (d *demux) Read(p []byte) (int, error) {
 	}
 	n, err := d.r.Read(p[:min(len(p), int(min(d.left, 1<<30)))])
 	d.left -= uint32(n)
+	d.pieces.Add(1)
 	if d.left > 0 {
 		err = noEOF(err)
 	}

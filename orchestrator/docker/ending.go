@@ -20,21 +20,19 @@ const killedStatus = 137
 // classify finds out why the stream of a container has ended, which looks the same
 // whether the container, the connection or the engine went away. It asks the
 // engine; where the engine cannot be asked, nothing was seen, and that is said.
-func (x *box) classify(ctx context.Context) sandbox.Ending {
+// counted says that the kernel was seen to kill at the memory limit just before.
+func (x *box) classify(ctx context.Context, counted bool) sandbox.Ending {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	state, err := x.engine.cli.ContainerInspect(ctx, x.id)
 	switch {
-	// The flag alone says on some engines only that a child was killed at some time.
-	case err == nil && state.State != nil && state.State.OOMKilled && !state.State.Running && state.State.ExitCode == killedStatus:
-		return sandbox.Ending{Cause: sandbox.MemoryOut, Detail: "the kernel killed the runner at the memory limit"}
 	case err == nil && state.State != nil && state.State.Running:
-		if ended, ok := x.status(ctx); ok { // it ended between the stream and the question
+		if ended, ok := x.status(ctx, counted); ok { // it ended between the stream and the question
 			return ended
 		}
 		return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the engine closed the connection to a container that still ran"}
 	case err == nil || errdefs.IsNotFound(err):
-		if ended, ok := x.status(ctx); ok {
+		if ended, ok := x.status(ctx, counted); ok {
 			return ended
 		}
 		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the container was removed and nobody saw how it ended"}
@@ -44,7 +42,10 @@ func (x *box) classify(ctx context.Context) sandbox.Ending {
 }
 
 // status is what the wait that began before the start has to say.
-func (x *box) status(ctx context.Context) (sandbox.Ending, bool) {
+func (x *box) status(ctx context.Context, counted bool) (sandbox.Ending, bool) {
+	if x.exited == nil {
+		return sandbox.Ending{}, false
+	}
 	select {
 	case <-x.exited.done:
 	case <-ctx.Done():
@@ -56,8 +57,23 @@ func (x *box) status(ctx context.Context) (sandbox.Ending, bool) {
 	case x.exited.status == 0:
 		return sandbox.Ending{Cause: sandbox.Exit, Detail: "the runner ended by itself"}, true
 	case x.exited.status == killedStatus:
-		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the container was killed from outside"}, true
+		return x.killed(ctx, counted), true
 	default:
 		return sandbox.Ending{Cause: sandbox.Killed, Detail: fmt.Sprintf("the runner ended with status %d", x.exited.status)}, true
+	}
+}
+
+// killed tells apart who sent SIGKILL. The engine's flag of a container that met its
+// memory limit is not asked: on some engines it is set when any process was killed
+// at any time, on others only when the first one was.
+func (x *box) killed(ctx context.Context, counted bool) sandbox.Ending {
+	told := x.told.testify(ctx)
+	switch {
+	case told.killed:
+		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the engine was asked to kill the container"}
+	case counted || told.oom:
+		return sandbox.Ending{Cause: sandbox.MemoryOut, Detail: "the kernel killed the runner at the memory limit"}
+	default:
+		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the container was killed from outside"}
 	}
 }

@@ -80,7 +80,7 @@ func (e *engine) gaps(base sandbox.Base) map[sandbox.LayerID]sandbox.Layer {
 		add(sandbox.SyscallFilter, sandbox.Off, "seccomp-missing", "the engine was built or configured without seccomp", delegate)
 	}
 	if e.placing().bind {
-		add(sandbox.DiskLimit, sandbox.Partial, "workspace-not-limited", "no engine limits a bound directory, so only each file in the workspace is limited, not their sum", "")
+		add(sandbox.DiskLimit, sandbox.Partial, "watched", watchedDisk(), "")
 	}
 	if base.Runtime != "runsc" {
 		add(sandbox.KernelSurface, sandbox.Partial, "shared-kernel", "the container shares the kernel of the engine's machine", "install the gVisor runtime on the engine and set docker.runtime to runsc")

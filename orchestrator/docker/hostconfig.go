@@ -155,6 +155,10 @@ func (s spec) hostConfig() *container.HostConfig {
 	}
 }
 
+// watched says that the workspace is a directory that brig has to watch, because
+// nothing limits it; otherwise it is a file system with a size.
+func (s spec) watched() bool { return s.workspace.directory != "" }
+
 func (s spec) tmpfs(size int64) string {
 	options := fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d", size)
 	if s.podman { // refuses uid= and gid=

@@ -102,8 +102,14 @@ func diskLimit(ev evidence) sandbox.Layer {
 		check{size == ev.want.limits.FileSize, "fsize-not-applied", "the kernel shows another file size limit inside"},
 		check{sized, "scratch-not-sized", "a scratch file system has no size of its own"},
 		check{ev.out.HostConfig.LogConfig.Type == "none", "log-grows", "the engine writes a log that grows"},
-		check{ev.want.workspace.directory == "", "workspace-not-limited", "no engine limits a bound directory, so only each file in the workspace is limited, not their sum"},
+		check{!ev.want.watched(), "watched", watchedDisk()},
 	)
+}
+
+// watchedDisk is the gap of a workspace that is watched.
+func watchedDisk() string {
+	return fmt.Sprintf("no engine limits a bound directory, so brig looks every %s while something runs and ends the session above the limit; "+
+		"what is written in between comes on top, and deleted files that are still open and directories closed to brig are not counted", diskLook)
 }
 
 // rlimit is the hard limit that the runner read back; unlimited and silence are -1.

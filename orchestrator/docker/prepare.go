@@ -33,6 +33,10 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	if err != nil {
 		return nil, b.orGone(ctx, e, err)
 	}
+	disk, err := watchDisk(s)
+	if err != nil {
+		return nil, err
+	}
 	box, err := b.start(ctx, e, s)
 	if errdefs.IsNotFound(err) { // somebody removed the image
 		b.refs.Clear()
@@ -41,8 +45,10 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 		}
 	}
 	if err != nil {
+		disk.close()
 		return nil, b.orGone(ctx, e, err)
 	}
+	box.disk = disk
 	return greet(ctx, e, s, box, workspace)
 }
 
@@ -87,15 +93,19 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 	}, nil
 }
 
-// box is one container and brig's end of its stream.
+// box is one container, brig's end of its stream, and what else tells about it.
 type box struct {
-	engine *engine
-	name   string
-	id     string
-	stream types.HijackedResponse
-	exited *exitWatch
-
-	warnings []string // of the engine, about what it was asked to make
+	engine   *engine
+	patience patience
+	name     string
+	id       string
+	stream   types.HijackedResponse
+	out      *demux
+	exited   *exitWatch
+	told     *witness   // what the engine says by itself
+	meter    *meter     // nil where the control groups cannot be read from here
+	disk     *diskWatch // nil where the workspace has a size of its own
+	warnings []string   // of the engine, about what it was asked to make
 }
 
 // start makes a container and starts it. Whatever fails, even without an answer,
@@ -108,7 +118,7 @@ func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err err
 	defer release()
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the engine took longer than %s", startTimeout))
 	defer cancel()
-	made := &box{engine: e, name: s.name}
+	made := &box{engine: e, name: s.name, patience: b.patience}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, made.undo(ctx))
@@ -122,6 +132,7 @@ func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err err
 			return made, fmt.Errorf("attach to the container: %w", err)
 		}
 	}
+	made.told = e.feed.follow(e.cli, made.id)
 	made.exited = watchExit(ctx, e, made.id)
 	if err := e.cli.ContainerStart(ctx, made.id, container.StartOptions{}); err != nil {
 		return made, fmt.Errorf("start the container: %w", err)
@@ -162,13 +173,23 @@ func (x *box) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	err := x.remove(ctx)
-	if x.exited != nil {
-		x.exited.stop()
-	}
+	x.free()
 	if err != nil {
 		return &sandbox.LeftBehind{What: []string{"container " + x.name}, Err: err}
 	}
 	return nil
+}
+
+// free gives back what brig holds for a container.
+func (x *box) free() {
+	if x.exited != nil {
+		x.exited.stop()
+	}
+	if x.told != nil {
+		x.engine.feed.leave(x.id)
+	}
+	x.meter.close()
+	x.disk.close()
 }
 
 // remove kills and removes the container, and returns nil when it is gone.

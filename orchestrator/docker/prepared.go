@@ -36,13 +36,13 @@ var errSpent = errors.New("bind: the prepared container was bound or closed befo
 // reads back what was really applied, from inside and outside. When it fails the
 // container is gone.
 func greet(ctx context.Context, e *engine, s spec, x *box, directory string) (*prepared, error) {
-	out := &demux{r: x.stream.Reader}
+	x.out = &demux{r: x.stream.Reader}
 	p := &prepared{
 		engine: e, spec: s, container: x, directory: directory,
-		peer: wire.NewPeer(out, x.stream.Conn, wire.PeerOptions{Close: x.stream.Conn.Close}),
+		peer: wire.NewPeer(x.out, x.stream.Conn, wire.PeerOptions{Close: x.stream.Conn.Close}),
 	}
 	if err := p.observe(ctx); err != nil {
-		err = p.explain(ctx, out, err)
+		err = p.explain(ctx, err)
 		return nil, errors.Join(err, p.peer.Close(), x.undo(ctx))
 	}
 	return p, nil
@@ -62,6 +62,7 @@ func (p *prepared) observe(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("read the container back: %w", err)
 	}
+	p.container.watchCounters(inspect)
 	p.posture, err = posture(p.engine, p.spec, inspect, p.ready, p.container.warnings)
 	return err
 }
@@ -90,13 +91,13 @@ func (p *prepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox.Insta
 func (p *prepared) Done() <-chan struct{} { return p.peer.Done() }
 
 // explain adds what is known about a container whose runner did not answer.
-func (p *prepared) explain(ctx context.Context, out *demux, err error) error {
+func (p *prepared) explain(ctx context.Context, err error) error {
 	var lost *wire.LostError
 	if !errors.As(err, &lost) {
 		return err
 	}
-	ending := p.container.classify(context.WithoutCancel(ctx))
-	if said := out.diagnostic(); said != "" {
+	ending := p.container.classify(context.WithoutCancel(ctx), p.container.meter.killedSince())
+	if said := p.container.out.diagnostic(); said != "" {
 		ending.Detail += "; the last it said was: " + said
 	}
 	return &sandbox.Lost{Ending: ending, Err: err}

@@ -39,6 +39,7 @@ type engine struct {
 	version   types.Version
 	info      system.Info
 	podman    bool
+	feed      *feed // what this engine says by itself
 }
 
 func (e *engine) close() {
@@ -53,7 +54,7 @@ func (e *engine) continues(old *engine) bool {
 		return false
 	}
 	e.close()
-	e.cli, e.http = old.cli, old.http
+	e.cli, e.http, e.feed = old.cli, old.http, old.feed
 	return true
 }
 
