@@ -221,6 +221,29 @@ for i in range(5000): open('wide/%04d' % i, 'w').close()`)
 		if len(body.Entries)+body.Omitted != 5000 || len(body.Entries) < 300 || body.Entries[7].Path != "wide/0007" {
 			t.Errorf("%d entries, %d omitted", len(body.Entries), body.Omitted)
 		}
+		seen, after := 0, ""
+		for range 30 {
+			var page wire.ListBody
+			r.call(wire.OpList, wire.ControlArgs{Path: "wide", Limit: 10_000, After: after}, &page)
+			if seen += len(page.Entries); page.Omitted == 0 {
+				break
+			}
+			after = page.Entries[len(page.Entries)-1].Path
+		}
+		if seen != 5000 {
+			t.Errorf("%d entries on all pages", seen)
+		}
+		var whole wire.ListBody
+		r.call(wire.OpList, wire.ControlArgs{Path: "deep"}, &whole)
+		closed := 0
+		for _, e := range whole.Entries {
+			if e.Closed {
+				closed++
+			}
+		}
+		if closed != 1 {
+			t.Errorf("of %d directories in one another %d are said to be cut off", len(whole.Entries), closed)
+		}
 		r.call(wire.OpRemove, wire.ControlArgs{Path: "deep"}, nil)
 		r.call(wire.OpRemove, wire.ControlArgs{Path: "wide"}, nil)
 		if got := r.ok("print(os.listdir())"); got.out != "[]\n" {

@@ -132,7 +132,7 @@ func (m CallMessage) check() error {
 		}
 	}
 	return first(
-		badID("call id", m.ID), badWord("op", string(m.Op)), tooLong("path", m.Args.Path, maxText), negative("limit", int64(m.Args.Limit)),
+		badID("call id", m.ID), badWord("op", string(m.Op)), tooLong("path", m.Args.Path, maxText), tooLong("after", m.Args.After, maxText), negative("limit", int64(m.Args.Limit)),
 		tooLong("timezone", m.Args.Timezone, maxName), tooLong("locale", m.Args.Locale, maxName),
 	)
 }

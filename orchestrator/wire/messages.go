@@ -212,7 +212,7 @@ const (
 	OpRestore    Op = "restore"    // needs the interpreter; in: bytes of OpCheckpoint
 	OpPut        Op = "put"        // in: file content; args Path, Mode
 	OpGet        Op = "get"        // out: file content; args Path
-	OpList       Op = "list"       // args Path; body ListBody
+	OpList       Op = "list"       // args Path, Limit, After; body ListBody
 	OpRemove     Op = "remove"     // args Path
 	OpUsage      Op = "usage"      // body UsageBody
 	OpInterrupt  Op = "interrupt"  // args Run, Level, Sweep; error code "not-running"
@@ -244,6 +244,8 @@ type ControlArgs struct {
 	Level Level  `json:"level,omitempty"`
 	Sweep bool   `json:"sweep,omitempty"` // also kill every process started since that run began
 	Limit int    `json:"limit,omitempty"` // entries, 0 means 200
+	// After is for lists that do not fit into one: only entries whose path comes after it.
+	After string `json:"after,omitempty"`
 	// Timezone is an IANA name, empty means UTC; Locale is such as de_DE.UTF-8, empty
 	// means C.UTF-8.
 	Timezone string `json:"timezone,omitempty"`
@@ -282,6 +284,8 @@ type Entry struct {
 	Kind    string `json:"kind"` // file, dir, link, other
 	Size    int64  `json:"size"`
 	ModUnix int64  `json:"mtime_ns"`
+	// Closed: a directory that could not be read; what is in it is not in the list.
+	Closed bool `json:"closed,omitempty"`
 }
 
 // CheckpointBody answers OpCheckpoint.

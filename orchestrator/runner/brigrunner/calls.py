@@ -64,7 +64,10 @@ class Calls:
             body["oom_kills"] = sup.oom.count()
             self.reply(name, body)
         elif op == "list":
-            sup.add_job(walks.Listing(sup.workspace, path, limit or 200, lambda body: self.reply(name, body)))
+            after = args.get("after", "")
+            if not isinstance(after, str):
+                raise frames.ProtocolError("arguments of list")
+            sup.add_job(walks.Listing(sup.workspace, path, limit or 200, after, lambda body: self.reply(name, body)))
         elif op == "remove":
             sup.add_job(walks.Removal(sup.workspace, path, lambda error: self.reply(name, error=error)))
         elif op == "get":

@@ -3,6 +3,7 @@
 A walk is a job. step does a bounded piece of it and says whether it could go on
 at once, or None at the end: an interrupt never waits for a large directory.
 """
+import errno
 import os
 import stat
 
@@ -26,8 +27,8 @@ def _names(directory):
 class Listing:
     """A job that lists everything below a path, sorted, and passes the body to done."""
 
-    def __init__(self, root, path, limit, done):
-        self._limit, self._done = limit, done
+    def __init__(self, root, path, limit, after, done):
+        self._limit, self._after, self._done = limit, after, done
         self._entries, self._omitted = [], 0
         self._stack = []  # of open directories: (descriptor, prefix, names not looked at yet)
         if not path:
@@ -66,20 +67,25 @@ class Listing:
             info = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except OSError:
             return  # it has just gone
-        if len(self._entries) < MAX_ENTRIES:
-            self._entries.append(_entry(prefix + name, info))
+        entry = _entry(prefix + name, info)
+        if entry["path"] <= self._after:
+            pass  # on an earlier page; what is below may still come
+        elif len(self._entries) < MAX_ENTRIES:
+            self._entries.append(entry)
         else:
             self._omitted += 1
-        if stat.S_ISDIR(info.st_mode) and len(self._stack) < MAX_DEPTH:
+        if stat.S_ISDIR(info.st_mode):
             try:
+                if len(self._stack) >= MAX_DEPTH:
+                    raise OSError(errno.ELOOP, "too deep")
                 self._push(os.open(name, DIRECTORY, dir_fd=directory), prefix + name + "/")
             except OSError:
-                pass  # listed, but closed to us
+                entry["closed"] = True  # listed, but what is in it is not
 
     def _body(self):
         size = kept = 0
         for entry in self._entries[:self._limit]:
-            size += 96 + 2 * len(entry["path"].encode())  # generous: quotes and escapes
+            size += 112 + 2 * len(entry["path"].encode())  # generous: quotes and escapes
             if size > MAX_BODY:
                 break
             kept += 1

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ func fileCases() []testCase {
 		{name: "BetweenProgramAndCaller", run: caseFilesShared},
 		{name: "Large", run: caseLargeFile},
 		{name: "List", run: caseList},
+		{name: "ListPages", run: caseListPages},
 		{name: "Names", run: caseFileNames},
 		{name: "Planted", run: casePlanted},
 		{name: "InterruptDuringLargePut", run: caseInterruptDuringPut},
@@ -54,6 +56,32 @@ func caseFiles(t *testing.T, s *suite) {
 	refused(t, "get of a removed file", err, wire.CodeNotFound)
 	_, err = b.Call(limited(t), wire.Control{Op: wire.OpRemove, Args: wire.ControlArgs{Path: "files/deep/a.txt"}}, nil, nil)
 	refused(t, "remove of a removed file", err, wire.CodeNotFound)
+}
+
+// caseListPages: what does not fit into one list comes in several, each entry once.
+func caseListPages(t *testing.T, s *suite) {
+	b := s.any(t)
+	for n := range 25 {
+		b.put(t, fmt.Sprintf("pages/%c/%02d", 'a'+n%3, n), "x")
+	}
+	whole := b.list(t, wire.ControlArgs{Path: "pages"})
+	var paged []wire.Entry
+	after, left := "", len(whole.Entries)
+	for page := range len(whole.Entries) {
+		body := b.list(t, wire.ControlArgs{Path: "pages", Limit: 7, After: after})
+		left -= len(body.Entries)
+		if body.Omitted != left {
+			t.Fatalf("page %d has %d entries and omits %d, %d are left", page, len(body.Entries), body.Omitted, left)
+		}
+		paged = append(paged, body.Entries...)
+		if body.Omitted == 0 {
+			break
+		}
+		after = paged[len(paged)-1].Path
+	}
+	if len(whole.Entries) != 28 || !slices.Equal(paged, whole.Entries) {
+		t.Errorf("in pages %v, as a whole %v", paged, whole.Entries)
+	}
 }
 
 func caseFilesShared(t *testing.T, s *suite) {

@@ -149,15 +149,29 @@ func (h *memoryRunner) place() placeReport {
 	return r
 }
 
+// listed is how many entries fit into one answer, as a frame bounds it elsewhere.
+const listed = 300
+
 func (h *memoryRunner) list(a wire.ControlArgs) (wire.ListBody, error) {
-	entries, omitted, err := h.files.List(a.Path, a.Limit)
+	entries, omitted, err := h.files.List(a.Path, workspace.MaxEntries)
 	if err != nil {
 		return wire.ListBody{}, err
 	}
+	limit := a.Limit
+	if limit == 0 {
+		limit = workspace.DefaultLimit
+	}
 	body := wire.ListBody{Entries: []wire.Entry{}, Omitted: omitted}
 	for _, e := range entries {
+		if e.Path <= a.After {
+			continue
+		}
+		if len(body.Entries) == min(limit, listed) {
+			body.Omitted++
+			continue
+		}
 		body.Entries = append(body.Entries, wire.Entry{
-			Path: e.Path, Kind: string(e.Kind), Size: e.Size, ModUnix: e.ModTime.UnixNano(),
+			Path: e.Path, Kind: string(e.Kind), Size: e.Size, ModUnix: e.ModTime.UnixNano(), Closed: e.Problem != "",
 		})
 	}
 	return body, nil
