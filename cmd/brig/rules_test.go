@@ -20,6 +20,7 @@ var leaves = map[string][]string{
 	"brig/orchestrator/wire":      nil,
 	"brig/orchestrator/sandbox":   {"brig/orchestrator/wire"},
 	"brig/orchestrator/workspace": nil,
+	"brig/orchestrator/store":     {"brig/orchestrator/sandbox", "brig/orchestrator/wire"},
 	"brig/hostfallback/confine":   {"brig/hostfallback/internal/sys"},
 }
 

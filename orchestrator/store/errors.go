@@ -1,0 +1,78 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+var (
+	// ErrNameTaken is Add's answer when a session of that name exists.
+	ErrNameTaken = errors.New("a session of that name exists")
+	// ErrNotHeld is the answer to a change of a session that this process does not
+	// hold: it was removed, or another process has taken it over.
+	ErrNotHeld = errors.New("this process does not hold the session")
+	// ErrClaimed is Claim's and Forget's answer when another process was first.
+	ErrClaimed = errors.New("another process has taken the session over")
+)
+
+// NewerError says that a later version of brig has written the file. It was not touched.
+type NewerError struct {
+	Path        string
+	Have, Known int // schema versions
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("%s was written by a newer brig (its schema is %d, this brig knows %d); use the newer brig, or move the file away: mv %s %s.newer",
+		e.Path, e.Have, e.Known, e.Path, e.Path)
+}
+
+// UnsafeError says that the file or its directory cannot be trusted, or is not
+// brig's. It was not touched.
+type UnsafeError struct {
+	Path   string
+	Reason string // "it is a symbolic link"
+	Remedy string // the next command to type
+}
+
+func (e *UnsafeError) Error() string {
+	return fmt.Sprintf("%s cannot be used: %s; try: %s", e.Path, e.Reason, e.Remedy)
+}
+
+// damaged says that the file is no intact database, whatever asks it.
+func damaged(err error) bool {
+	return errors.Is(err, sqlite3.CORRUPT) || errors.Is(err, sqlite3.NOTADB)
+}
+
+// diskFull finds out by writing. The driver says "disk I/O error" for a write that
+// found no room on unix, and what the system said about it is gone by then.
+func (s *Store) diskFull() bool {
+	f, err := os.CreateTemp(filepath.Dir(s.path), "."+File+"-*")
+	if err == nil {
+		_, err = f.Write(make([]byte, 16<<10)) // more than any change needs
+		_, _ = f.Close(), os.Remove(f.Name())  // what was written does not matter
+	}
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// explain words what went wrong with the file; a statement's own error stays as it is.
+func (s *Store) explain(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sqlite3.FULL), errors.Is(err, syscall.ENOSPC), errors.Is(err, sqlite3.IOERR) && s.diskFull():
+		return fmt.Errorf("%s: the disk with %s is full: %w", doing, s.path, err)
+	case errors.Is(err, sqlite3.READONLY), errors.Is(err, sqlite3.PERM), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%s: %s cannot be written: %w", doing, s.path, err)
+	case errors.Is(err, sqlite3.BUSY):
+		return fmt.Errorf("%s: other processes kept %s locked for %s: %w", doing, s.path, busyBound, err)
+	case damaged(err):
+		return fmt.Errorf("%s: %s is damaged, the next start sets it aside: %w", doing, s.path, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+const (
+	dirMode  fs.FileMode = 0o700
+	fileMode fs.FileMode = 0o600
+)
+
+// companions are the files that SQLite keeps beside a database.
+func companions() []string { return []string{"-wal", "-shm"} }
+
+// secureDir makes the directory or checks that it is this user's alone.
+func secureDir(dir string) error {
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return &UnsafeError{dir, "it is a symbolic link", "ls -l " + dir}
+	case !info.IsDir():
+		return &UnsafeError{dir, "it is no directory", "ls -l " + dir}
+	}
+	if reason := notOurs(info, dirMode); reason != "" {
+		return &UnsafeError{dir, reason, "chmod 700 " + dir}
+	}
+	return nil
+}
+
+// secureFiles makes the database file or checks that it and its companions are
+// ordinary files of this user alone. SQLite opens them by name, so what else
+// stands there is refused before; nobody else can write the directory.
+func secureFiles(path string) (existed bool, size int64, err error) {
+	for _, name := range append([]string{path}, suffixed(path)...) {
+		info, err := os.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, 0, err
+		}
+		if !info.Mode().IsRegular() {
+			return false, 0, &UnsafeError{name, "it is no ordinary file", "ls -l " + name}
+		}
+		if reason := notOurs(info, fileMode); reason != "" {
+			return false, 0, &UnsafeError{name, reason, "chmod 600 " + name}
+		}
+		if links(info) > 1 {
+			return false, 0, &UnsafeError{name, "it has a second name", "ls -l " + name}
+		}
+		size += info.Size()
+		existed = existed || name == path
+	}
+	for _, name := range append([]string{path}, suffixed(path)...) {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, fileMode)
+		if err != nil {
+			return false, 0, err
+		}
+		if err := f.Close(); err != nil {
+			return false, 0, err
+		}
+	}
+	return existed, size, nil
+}
+
+func suffixed(path string) []string {
+	var out []string
+	for _, suffix := range companions() {
+		out = append(out, path+suffix)
+	}
+	return out
+}
+
+// moveAside renames the database and its companions to a name that nothing has;
+// the caller holds the guard. It returns the new name.
+func moveAside(path, why string) (string, error) {
+	base := fmt.Sprintf("%s.%s-%s", path, why, time.Now().UTC().Format("20060102T150405Z"))
+	aside := base
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		aside = fmt.Sprintf("%s-%d", base, n)
+	}
+	// The database last: as long as it is there, a start that was killed in between goes on from here.
+	for _, suffix := range append(companions(), "") {
+		if err := os.Rename(path+suffix, aside+suffix); err != nil && !(suffix != "" && errors.Is(err, fs.ErrNotExist)) {
+			return "", fmt.Errorf("move %s aside: %w", path+suffix, err)
+		}
+	}
+	return aside, nil
+}

@@ -1,0 +1,31 @@
+//go:build unix
+
+package store
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// notOurs says why a file is not this user's alone; most is the mode it may have.
+func notOurs(info fs.FileInfo, most fs.FileMode) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || int(st.Uid) != os.Geteuid():
+		return "it belongs to another user"
+	case info.Mode().Perm()&^most != 0:
+		return fmt.Sprintf("its mode is %#o, so that others can get at it", info.Mode().Perm())
+	}
+	return ""
+}
+
+// links counts the names of a file.
+func links(info fs.FileInfo) int {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 1
+	}
+	return int(st.Nlink)
+}

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// applicationID marks the file as brig's ("brig" in ASCII), so that another
+// program's database in its place is told from a damaged one.
+const applicationID = 0x62726967
+
+// migrations lead from one schema version to the next; the version is their
+// number. One that was released is never changed.
+func migrations() []string {
+	return []string{
+		`
+CREATE TABLE meta (
+	key   TEXT PRIMARY KEY,
+	value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sessions (
+	id        TEXT PRIMARY KEY,
+	name      TEXT NOT NULL UNIQUE,
+	want      TEXT NOT NULL,
+	backend   TEXT NOT NULL,
+	base      TEXT,             -- JSON; NULL: as configured
+	workspace TEXT NOT NULL,
+	home      TEXT NOT NULL,
+	timezone  TEXT NOT NULL,
+	locale    TEXT NOT NULL,
+	created   INTEGER NOT NULL, -- milliseconds since 1970, as all times
+	used      INTEGER NOT NULL,
+	state     TEXT NOT NULL CHECK (state IN ('idle', 'running', 'lost')),
+	note      TEXT NOT NULL,
+	run       TEXT NOT NULL,
+	process   TEXT NOT NULL,
+	kept      INTEGER NOT NULL CHECK (kept IN (0, 1))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE instances (
+	id         TEXT PRIMARY KEY,
+	session    TEXT NOT NULL UNIQUE REFERENCES sessions (id) ON DELETE CASCADE,
+	backend    TEXT NOT NULL,
+	name       TEXT NOT NULL,
+	label      TEXT NOT NULL,
+	secret     TEXT NOT NULL,
+	base       TEXT NOT NULL,   -- JSON
+	workspace  TEXT NOT NULL,
+	posture    TEXT NOT NULL,   -- JSON
+	resolution TEXT NOT NULL,   -- JSON
+	created    INTEGER NOT NULL,
+	lease      INTEGER NOT NULL, -- milliseconds; 0: it ends with its process
+	orphaned   INTEGER NOT NULL  -- 0: not known to be
+) STRICT, WITHOUT ROWID;
+`,
+	}
+}
+
+// migrate brings the file to the newest version, each step whole or not at all.
+// The caller holds the guard.
+func migrate(ctx context.Context, db *sql.DB, from int) error {
+	for n, step := range migrations() {
+		version := n + 1
+		if version <= from {
+			continue
+		}
+		if version == 1 {
+			step += fmt.Sprintf("PRAGMA application_id = %d;", applicationID)
+		}
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, step+fmt.Sprintf("PRAGMA user_version = %d;", version))
+		if err != nil {
+			_ = tx.Rollback() // nothing was committed, and the first error is the one to tell
+			return fmt.Errorf("migrate to schema %d: %w", version, err)
+		}
+		if err := tx.Commit(); err != nil {
+			return fmt.Errorf("migrate to schema %d: %w", version, err)
+		}
+	}
+	return nil
+}
+
+// header is what a database says about itself.
+type header struct {
+	application, version, tables int
+}
+
+func readHeader(ctx context.Context, db *sql.DB) (h header, err error) {
+	for query, to := range map[string]*int{
+		"PRAGMA application_id": &h.application, "PRAGMA user_version": &h.version, "SELECT count(*) FROM sqlite_schema": &h.tables,
+	} {
+		if err := db.QueryRowContext(ctx, query).Scan(to); err != nil {
+			return header{}, err
+		}
+	}
+	return h, nil
+}
