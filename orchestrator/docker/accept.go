@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"brig/images"
 	"brig/orchestrator/sandbox"
@@ -12,7 +11,7 @@ import (
 
 // accepted is what a Base asks for, in this engine's terms.
 type accepted struct {
-	runtime string // empty: the engine's default
+	runtime runtimeChoice
 	tier    images.Tier
 	profile string // of system calls
 }
@@ -30,26 +29,13 @@ func (e *engine) accept(base sandbox.Base) (a accepted, err error) {
 	if a.tier, err = images.ParseTier(base.Image); err != nil {
 		return a, misset("image-unknown", "brig config show docker.tier", err, "%s", err)
 	}
-	if a.runtime, err = e.runtime(base.Runtime); err != nil {
+	if a.runtime, err = e.pickRuntime(base.Runtime); err != nil {
 		return a, err
 	}
 	if a.profile, err = seccompProfile(e.version.Arch); err != nil {
 		return a, unavailable(e.endpoint, "engine-architecture", err, "its machine is one that brig has no filter for", e.undoOr("docker version"))
 	}
 	return a, nil
-}
-
-// runtime is what a Base asks for, in the engine's terms. auto leaves it to the
-// engine's own default and the posture says which that was.
-func (e *engine) runtime(name string) (string, error) {
-	if name == "" || name == "auto" {
-		return "", nil
-	}
-	if _, ok := e.info.Runtimes[name]; ok {
-		return name, nil
-	}
-	return "", misset("runtime-missing", "brig config show docker.runtime", nil,
-		"docker engine at %s has no runtime %q, it has %s", e.endpoint, name, strings.Join(e.runtimes(), ", "))
 }
 
 // misset is the refusal of something that the settings ask for and that is not there.

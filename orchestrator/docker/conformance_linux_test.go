@@ -15,14 +15,26 @@ import (
 
 func TestConformance(t *testing.T) {
 	engineBackend(t, images.Core) // builds the image before anything is measured
+	sandboxtest.Run(t, conformance(t, func(*Options) {}))
+}
+
+// conformance is the suite's view of an engine.
+func conformance(t testing.TB, change func(*Options)) sandboxtest.Factory {
+	t.Helper()
 	owner := "suite-" + token()
-	sandboxtest.Run(t, sandboxtest.Factory{
+	another := func(t testing.TB, owner string) sandbox.Backend {
+		o := Options{Env: os.LookupEnv, Owner: owner, Process: token()}
+		change(&o)
+		b, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	return sandboxtest.Factory{
 		Owner: owner,
 		New: func(t testing.TB) sandbox.Backend {
-			b, err := New(Options{Env: os.LookupEnv, Owner: owner, Process: token()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := another(t, owner)
 			if _, err := b.Probe(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -52,14 +64,10 @@ func TestConformance(t *testing.T) {
 			}
 		},
 		Later: func(t testing.TB, earlier sandbox.Backend) sandbox.Backend {
-			b, err := New(Options{Env: os.LookupEnv, Owner: earlier.(*Backend).options.Owner, Process: token()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return b
+			return another(t, earlier.(*Backend).options.Owner)
 		},
 		Count: func(t testing.TB, b sandbox.Backend) int { return len(containersOf(t, b.(*Backend))) },
-	})
+	}
 }
 
 // containersOf lists what the engine has of the backend's owner, in any state.

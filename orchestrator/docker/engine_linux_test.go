@@ -32,7 +32,7 @@ type ownEngine struct {
 	end      sync.Once
 }
 
-func startEngine(t *testing.T) *ownEngine {
+func startEngine(t *testing.T, flags ...string) *ownEngine {
 	t.Helper()
 	source := engineBackend(t, images.Core)
 	if os.Getuid() != 0 {
@@ -53,6 +53,7 @@ func startEngine(t *testing.T) *ownEngine {
 	e.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", "--net", "dockerd",
 		"--host", e.endpoint, "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid",
 		"--bridge", "none", "--iptables=false", "--ip6tables=false")
+	e.cmd.Args = append(e.cmd.Args, flags...)
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := e.cmd.Start(); err != nil {

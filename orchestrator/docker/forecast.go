@@ -22,6 +22,10 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 	if err := b.foresee(ctx, e, a.tier); errors.As(err, &missing) {
 		return nil, err
 	} // any other error is for the start to meet: a busy engine may be quicker then
+	kernels := map[kernel]string{
+		sharedKernel: "shared kernel behind the system call filter", gvisorKernel: "gVisor's own kernel",
+		kataKernel: "a virtual machine's own kernel (Kata)",
+	}
 	mechanisms := map[sandbox.LayerID]string{
 		sandbox.FSWrite:       "read-only root; workspace and in-memory scratch only",
 		sandbox.FSRead:        "own mount namespace with the image and the workspace",
@@ -42,10 +46,10 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 		sandbox.InheritedFDs:  "started by the engine with three pipes of its own",
 		sandbox.Environment:   "a fixed list of names",
 		sandbox.Devices:       "the runtime's basic devices only",
-		sandbox.KernelSurface: "shared kernel behind the system call filter",
+		sandbox.KernelSurface: kernels[a.runtime.kernel],
 		sandbox.TreeKill:      "own pid namespace; ends with its first process",
 	}
-	gaps := e.gaps(base)
+	gaps := e.gaps(a.runtime.kernel)
 	layers := make([]sandbox.Layer, 0, len(mechanisms))
 	for _, id := range sandbox.Layers() {
 		layer := sandbox.Layer{ID: id, State: sandbox.Enforced, Mechanism: mechanisms[id]}
@@ -58,7 +62,7 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 }
 
 // gaps are the layers that this engine says it cannot enforce.
-func (e *engine) gaps(base sandbox.Base) map[sandbox.LayerID]sandbox.Layer {
+func (e *engine) gaps(k kernel) map[sandbox.LayerID]sandbox.Layer {
 	gaps := map[sandbox.LayerID]sandbox.Layer{}
 	add := func(id sandbox.LayerID, state sandbox.LayerState, code, reason, remedy string) {
 		gaps[id] = sandbox.Layer{State: state, Code: code, Reason: reason, Remedy: remedy}
@@ -82,11 +86,33 @@ func (e *engine) gaps(base sandbox.Base) map[sandbox.LayerID]sandbox.Layer {
 	if e.placing().bind {
 		add(sandbox.DiskLimit, sandbox.Partial, "watched", watchedDisk(), "")
 	}
-	if base.Runtime != "runsc" {
-		add(sandbox.KernelSurface, sandbox.Partial, "shared-kernel", "the container shares the kernel of the engine's machine", "install the gVisor runtime on the engine and set docker.runtime to runsc")
+	switch {
+	case !k.own():
+		add(sandbox.KernelSurface, sandbox.Partial, "shared-kernel", "the container shares the kernel of the engine's machine", strongerRuntime)
+	default: // both ship without it
+		add(sandbox.SyscallFilter, sandbox.Off, "guest-kernel", "the filter is applied inside only if the runtime is configured to", "brig config show docker.runtime")
+	}
+	if k == gvisorKernel && !e.transport.local() {
+		for _, id := range []sandbox.LayerID{sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.CPULimit} {
+			add(id, sandbox.Partial, "not-read", "what holds outside of gVisor cannot be read on another machine", "")
+		}
 	}
 	return gaps
 }
 
-// Promised is what an instance of this backend promises to enforce.
-func (b *Backend) Promised(sandbox.Base) []sandbox.LayerID { return promised() }
+// Promised is what an instance of this backend promises to enforce. It follows the
+// runtime that the engine found last would be asked for; before one was found it is
+// what a shared kernel leaves to be promised.
+func (b *Backend) Promised(base sandbox.Base) []sandbox.LayerID {
+	b.mu.Lock()
+	e := b.engine
+	b.mu.Unlock()
+	if e == nil {
+		return promised(sharedKernel)
+	}
+	r, err := e.pickRuntime(base.Runtime)
+	if err != nil { // nothing starts, so nothing is promised more
+		return promised(sharedKernel)
+	}
+	return promised(r.kernel)
+}

@@ -34,7 +34,7 @@ type spec struct {
 	image     images.Ref
 	tier      images.Tier
 	limits    sandbox.Limits
-	runtime   string // empty: the engine's default
+	runtime   runtimeChoice
 	workspace place
 	user      user
 	seccomp   string
@@ -119,7 +119,7 @@ func (s spec) hostConfig() *container.HostConfig {
 	} else {
 		tmpfs[workspacePath] = s.tmpfs(work)
 	}
-	processes := int64(s.limits.Processes)
+	threads := s.hostThreads()
 	noInit := false
 	return &container.HostConfig{
 		AutoRemove:     true,
@@ -136,7 +136,7 @@ func (s spec) hostConfig() *container.HostConfig {
 		ShmSize:        shmSize,
 		CgroupnsMode:   container.CgroupnsModePrivate,
 		OomScoreAdj:    oomScore,
-		Runtime:        s.runtime,
+		Runtime:        s.runtime.name,
 		Init:           &noInit, // the runner reaps, and its exit status is nobody else's
 		MaskedPaths:    maskedPaths(),
 		ReadonlyPaths:  readonlyPaths(),
@@ -144,13 +144,8 @@ func (s spec) hostConfig() *container.HostConfig {
 			Memory:     s.limits.Memory,
 			MemorySwap: s.limits.Memory, // equal: no swap on top
 			NanoCPUs:   int64(s.cores() * 1e9),
-			PidsLimit:  &processes,
-			// not nproc: it counts per user of the host, so two sessions would starve each other
-			Ulimits: []*units.Ulimit{
-				{Name: "nofile", Soft: int64(s.limits.OpenFiles), Hard: int64(s.limits.OpenFiles)},
-				{Name: "core", Soft: 0, Hard: 0},
-				{Name: "fsize", Soft: s.limits.FileSize, Hard: s.limits.FileSize},
-			},
+			PidsLimit:  &threads,
+			Ulimits:    s.ulimits(),
 		},
 	}
 }
@@ -158,6 +153,17 @@ func (s spec) hostConfig() *container.HostConfig {
 // watched says that the workspace is a directory that brig has to watch, because
 // nothing limits it; otherwise it is a file system with a size.
 func (s spec) watched() bool { return s.workspace.directory != "" }
+
+func (s spec) ulimits() []*units.Ulimit {
+	both := func(name string, n int64) *units.Ulimit { return &units.Ulimit{Name: name, Soft: n, Hard: n} }
+	limits := []*units.Ulimit{both("nofile", int64(s.limits.OpenFiles)), both("core", 0), both("fsize", s.limits.FileSize)}
+	if s.runtime.kernel == gvisorKernel {
+		// Only there: a guest has users of its own. Otherwise it counts per user of the
+		// machine, and two sessions would starve each other.
+		limits = append(limits, both("nproc", int64(s.limits.Processes)))
+	}
+	return limits
+}
 
 func (s spec) tmpfs(size int64) string {
 	options := fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d", size)

@@ -11,40 +11,52 @@ import (
 	"brig/orchestrator/wire"
 )
 
-// promised is what the docker backend promises. Not among it: disk-limit, because
-// no engine limits a bound directory, and kernel-surface, because an ordinary
-// runtime shares the host's kernel.
-func promised() []sandbox.LayerID {
+// promised is what an instance promises. Not among it: disk-limit, because no
+// engine limits a bound directory; kernel-surface where the kernel is shared; and
+// syscall-filter where it is not, for there brig's filter would guard a guest.
+func promised(k kernel) []sandbox.LayerID {
 	return slices.DeleteFunc(sandbox.Layers(), func(id sandbox.LayerID) bool {
-		return id == sandbox.DiskLimit || id == sandbox.KernelSurface
+		return id == sandbox.DiskLimit || id == sandbox.KernelSurface && !k.own() || id == sandbox.SyscallFilter && k.own()
 	})
 }
 
 // maxWarning bounds a warning of the engine, which is a sentence or two.
 const maxWarning = 300
 
-// evidence is what was read back of one container: what the engine says about it
-// and what the runner saw from inside. Neither is what was asked for; the spec is
-// only what they are compared with.
+// evidence is what was read back of one container: what the engine says about it,
+// what the runner saw from inside, and what the machine shows from outside. None
+// of it is what was asked for; the spec is only what they are compared with.
 type evidence struct {
-	engine *engine
-	want   spec
-	out    container.InspectResponse
-	in     wire.Observed
-
+	engine   *engine
+	want     spec
+	out      container.InspectResponse
+	ready    wire.Ready
+	in       wire.Observed // of ready
+	outside  outside
 	warnings []string // that the engine gave when it made the container
 }
 
+// gather adds what can be read from outside to what the engine and the runner say.
+func gather(e *engine, want spec, out container.InspectResponse, ready wire.Ready, warnings []string) evidence {
+	ev := evidence{engine: e, want: want, out: out, ready: ready, in: ready.Observed, warnings: warnings}
+	if e.transport.local() && out.ContainerJSONBase != nil && out.State != nil {
+		ev.outside = lookFromOutside("/", out.State.Pid, out.ID)
+	}
+	return ev
+}
+
 // posture compares inside and outside, layer by layer. Where they disagree, or one
-// of them is silent, the layer is at most partial.
-func posture(e *engine, want spec, out container.InspectResponse, ready wire.Ready, warnings []string) (sandbox.Posture, error) {
-	if out.ContainerJSONBase == nil || out.HostConfig == nil || out.Config == nil {
+// of them is silent, the layer is at most partial. What the engine says about a
+// container is what it was asked for, word for word, also where the machine could
+// not do it: no layer is enforced for that alone.
+func posture(ev evidence) (sandbox.Posture, error) {
+	if ev.out.ContainerJSONBase == nil || ev.out.HostConfig == nil || ev.out.Config == nil {
 		return sandbox.Posture{}, fmt.Errorf("read the container back: the engine left out its configuration")
 	}
-	if out.Image != want.image.ID {
-		return sandbox.Posture{}, fmt.Errorf("read the container back: it was made from image %.19s, not from %.19s", printable(out.Image), want.image.ID)
+	image := ev.want.image
+	if ev.out.Image != image.ID {
+		return sandbox.Posture{}, fmt.Errorf("read the container back: it was made from image %.19s, not from %.19s", printable(ev.out.Image), image.ID)
 	}
-	ev := evidence{engine: e, want: want, out: out, in: ready.Observed, warnings: warnings}
 	rows := map[sandbox.LayerID]sandbox.Layer{}
 	for id, row := range layerRows() {
 		layer := row(ev)
@@ -60,32 +72,12 @@ func posture(e *engine, want spec, out container.InspectResponse, ready wire.Rea
 	}
 	return sandbox.Posture{
 		Backend:  sandbox.Docker,
-		Identity: fmt.Sprintf("%s (%.19s), %s %s", want.image.Tag, want.image.ID, printable(ready.Implementation), printable(ready.Python)),
+		Identity: fmt.Sprintf("%s (%.19s), %s %s", image.Tag, image.ID, printable(ev.ready.Implementation), printable(ev.ready.Python)),
 		Layers:   layers,
 		Notes:    ev.notes(),
-		Promised: promised(),
-		Detached: want.workspace.directory == "",
+		Promised: promised(ev.want.runtime.kernel),
+		Detached: ev.want.workspace.directory == "",
 	}, nil
-}
-
-func (ev evidence) notes() []string {
-	runtime := ev.out.HostConfig.Runtime
-	if runtime == "" {
-		runtime = ev.engine.info.DefaultRuntime
-	}
-	notes := []string{"runtime " + printable(runtime), "code runs as user " + printable(ev.out.Config.User)}
-	if ev.want.workspace.directory == "" {
-		_, _, size := ev.want.sizes()
-		notes = append(notes, fmt.Sprintf("the workspace is in the container's memory, at most %d bytes, and gone with it; files travel through the runner, because %s",
-			size, ev.engine.placing().reason))
-	}
-	if ev.engine.podman {
-		notes = append(notes, "the engine is Podman, which this backend supports by documentation only")
-	}
-	for _, warning := range ev.warnings {
-		notes = append(notes, "the engine warned: "+oneLine(warning, maxWarning))
-	}
-	return notes
 }
 
 // check is one thing that must hold for a layer.
@@ -93,25 +85,32 @@ type check struct {
 	holds bool
 	code  string // of the gap
 	what  string // the gap in one sentence
+	fatal bool   // without it nothing of the layer is left, whatever else holds
+}
+
+func need(holds bool, code, what string) check { return check{holds: holds, code: code, what: what} }
+
+func vital(holds bool, code, what string) check {
+	return check{holds: holds, code: code, what: what, fatal: true}
 }
 
 // judge makes a row: enforced if every check holds, otherwise partial with the
-// first gap, and off when none holds.
+// first gap; off where none holds, or where a fatal one does not.
 func judge(mechanism, seen string, checks ...check) sandbox.Layer {
 	layer := sandbox.Layer{State: sandbox.Enforced, Mechanism: mechanism, Evidence: seen}
-	failed := 0
+	failed, fatal := 0, false
 	for _, c := range checks {
 		if c.holds {
 			continue
 		}
-		if failed == 0 {
+		if failed == 0 || c.fatal && !fatal {
 			layer.Code, layer.Reason = c.code, c.what
 		}
-		failed++
+		failed, fatal = failed+1, fatal || c.fatal
 	}
 	switch {
 	case failed == 0:
-	case failed == len(checks):
+	case fatal || failed == len(checks):
 		layer.State = sandbox.Off
 	default:
 		layer.State = sandbox.Partial

@@ -139,12 +139,12 @@ func TestPostureFromDisagreement(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, in := inspect(), cloneObserved(ready.Observed)
-			before, err := posture(p.engine, p.spec, out, wire.Ready{Observed: in}, nil)
+			before, err := posture(gather(p.engine, p.spec, out, wire.Ready{Observed: in}, nil))
 			if err != nil || before.Layer(c.layer).State != sandbox.Enforced {
 				t.Fatalf("the control is not enforced: %+v, %v", before.Layer(c.layer), err)
 			}
 			c.change(&out, &in)
-			after, err := posture(p.engine, p.spec, out, wire.Ready{Observed: in}, nil)
+			after, err := posture(gather(p.engine, p.spec, out, wire.Ready{Observed: in}, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +205,10 @@ func TestDigestNamesEveryLimit(t *testing.T) {
 
 // TestMechanismsShowWhatWasReadBack changes what the runner read, not what was asked for.
 func TestMechanismsShowWhatWasReadBack(t *testing.T) {
-	ev := evidence{want: exampleSpec(), out: container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{HostConfig: &container.HostConfig{}}}}
+	ev := evidence{
+		engine: &engine{}, want: exampleSpec(),
+		out: container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{HostConfig: &container.HostConfig{}}},
+	}
 	ev.in.Cgroup = map[string]string{"pids.max": "17", "memory.max": "1234567", "memory.swap.max": "0", "cpu.max": "25000 100000"}
 	ev.in.Rlimits = map[string]wire.Rlimit{"nofile": {Soft: 33, Hard: 33}, "fsize": {Soft: 4321, Hard: 4321}}
 	ev.in.Mounts = []wire.Mount{
@@ -226,8 +229,8 @@ func TestMechanismsShowWhatWasReadBack(t *testing.T) {
 	ev.in = wire.Observed{}
 	for id, want := range map[sandbox.LayerID]string{
 		sandbox.ProcessLimit: "cgroup pids.max=unknown, unlimited open files in each",
-		sandbox.MemoryLimit:  "cgroup memory limit unlimited bytes, swap not limited",
-		sandbox.CPULimit:     "cgroup quota of 0.00 cores",
+		sandbox.MemoryLimit:  "cgroup memory limit unknown bytes, swap not limited",
+		sandbox.CPULimit:     "cgroup quota unknown",
 	} {
 		if l := layerRows()[id](ev); l.Mechanism != want || l.State != sandbox.Off {
 			t.Errorf("%s: %+v, want %q and off", id, l, want)

@@ -135,7 +135,7 @@ func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err err
 	made.told = e.feed.follow(e.cli, made.id)
 	made.exited = watchExit(ctx, e, made.id)
 	if err := e.cli.ContainerStart(ctx, made.id, container.StartOptions{}); err != nil {
-		return made, fmt.Errorf("start the container: %w", err)
+		return made, s.startFailure(err)
 	}
 	if e.podman {
 		if made.stream, err = attach(ctx, e.cli, made.id); err != nil {

@@ -63,7 +63,7 @@ func (p *prepared) observe(ctx context.Context) (err error) {
 		return fmt.Errorf("read the container back: %w", err)
 	}
 	p.container.watchCounters(inspect)
-	p.posture, err = posture(p.engine, p.spec, inspect, p.ready, p.container.warnings)
+	p.posture, err = posture(gather(p.engine, p.spec, inspect, p.ready, p.container.warnings))
 	return err
 }
 
