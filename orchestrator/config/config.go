@@ -40,22 +40,28 @@ const (
 // Config is everything a person can set. It is a comparable value that nothing
 // changes after Load.
 type Config struct {
-	Execution   Execution
-	Host        Host
-	Docker      Docker
-	Sandbox     Sandbox
-	Workspace   Workspace
-	Limits      Limits
-	Pool        Pool
-	Permissions Permissions
-	Guard       Guards
-	Server      Server
+	Execution    Execution
+	Orchestrator Orchestrator
+	Host         Host
+	Docker       Docker
+	Sandbox      Sandbox
+	Workspace    Workspace
+	Limits       Limits
+	Pool         Pool
+	Permissions  Permissions
+	Guard        Guards
+	Server       Server
 }
 
 // Execution chooses the backend.
 type Execution struct {
 	Backend  sandbox.Kind
 	Fallback sandbox.Kind // Host or None
+}
+
+// Orchestrator is about the life of sessions.
+type Orchestrator struct {
+	KeepSessions bool
 }
 
 // Host is about the host backend.

@@ -35,6 +35,9 @@ func containment() []row {
 		{"execution.fallback", "", false, "What runs code when no container engine answers or its image cannot be made. With none, nothing runs then. Settings that ask an engine for something that it does not have are refused, whatever this says.", choice[sandbox.Kind]{
 			at: func(c *Config) *sandbox.Kind { return &c.Execution.Fallback }, words: []sandbox.Kind{sandbox.Host, None},
 		}},
+		{"orchestrator.keep_sessions", "", true, "Whether sessions outlive a brig that ends or crashes. With true a container waits for up to 60 seconds for a brig that takes its session over, variables included; session files wait as long as it takes. A session that is closed ends at once either way. With false everything of a session ends with the brig that opened it.", truth{
+			func(c *Config) *bool { return &c.Orchestrator.KeepSessions },
+		}},
 		{"host.sandbox", "HOST_SANDBOX", false, "How strictly the host sandbox is required. require: nothing runs unless every layer that the host sandbox promises is enforced: " + promisedByHost + ". Not among them are memory-limit, disk-limit and, as root, process-limit: there brig watches, and ends what exceeds the limit. best-effort: as much as the system can, every gap is announced. off: code runs unsandboxed.", choice[sandbox.Mode]{
 			at:    func(c *Config) *sandbox.Mode { return &c.Host.Sandbox },
 			words: []sandbox.Mode{sandbox.ModeOff, sandbox.ModeBestEffort, sandbox.ModeRequire},

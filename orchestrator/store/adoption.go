@@ -12,7 +12,7 @@ import (
 )
 
 const selectAll = `
-SELECT s.id, s.name, s.want, s.backend, s.base, s.workspace, s.home, s.timezone, s.locale, s.created, s.used, s.state, s.note, s.run, s.process, s.kept,
+SELECT s.id, s.name, s.want, s.backend, s.base, s.workspace, s.home, s.timezone, s.locale, s.created, s.lifetime, s.used, s.state, s.note, s.run, s.process, s.kept,
        i.id, i.backend, i.name, i.label, i.secret, i.base, i.workspace, i.posture, i.resolution, i.created, i.orphaned
 FROM sessions s LEFT JOIN instances i ON i.session = s.id
 ORDER BY s.created, s.id`
@@ -43,16 +43,16 @@ func scan(rows *sql.Rows) (Session, error) {
 	var x Session
 	var want, backend, state, run string
 	var base sql.NullString
-	var created, used int64
+	var created, lifetime, used int64
 	var id, iBackend, name, label, secret, iBase, iWorkspace, posture, resolution sql.NullString
 	var iCreated, orphaned sql.NullInt64
-	err := rows.Scan(&x.ID, &x.Name, &want, &backend, &base, &x.Workspace, &x.Home, &x.Timezone, &x.Locale, &created, &used, &state, &x.Note, &run, &x.Process, &x.Kept,
+	err := rows.Scan(&x.ID, &x.Name, &want, &backend, &base, &x.Workspace, &x.Home, &x.Timezone, &x.Locale, &created, &lifetime, &used, &state, &x.Note, &run, &x.Process, &x.Kept,
 		&id, &iBackend, &name, &label, &secret, &iBase, &iWorkspace, &posture, &resolution, &iCreated, &orphaned)
 	if err != nil {
 		return x, err
 	}
 	x.Want, x.Backend, x.State, x.Run = sandbox.Kind(want), sandbox.Kind(backend), State(state), wire.RunID(run)
-	x.Created, x.Used = moment(created), moment(used)
+	x.Created, x.Lifetime, x.Used = moment(created), time.Duration(lifetime)*time.Millisecond, moment(used)
 	if base.Valid {
 		x.Base = new(sandbox.Base)
 		x.Err = decode(base.String, x.Base)

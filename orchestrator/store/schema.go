@@ -31,6 +31,7 @@ CREATE TABLE sessions (
 	timezone  TEXT NOT NULL,
 	locale    TEXT NOT NULL,
 	created   INTEGER NOT NULL, -- milliseconds since 1970, as all times
+	lifetime  INTEGER NOT NULL, -- milliseconds; 0: as long as it is used
 	used      INTEGER NOT NULL,
 	state     TEXT NOT NULL CHECK (state IN ('idle', 'running', 'lost')),
 	note      TEXT NOT NULL,

@@ -16,15 +16,16 @@ import (
 )
 
 // Add records a new session, held by this process, in state idle and without an
-// instance. What x says about these is not read. ErrNameTaken: its name is in use.
+// instance. What x says about these is not read. It survives a power cut from the
+// first Bind on. ErrNameTaken: its name is in use.
 func (s *Store) Add(ctx context.Context, x Session) error {
 	base, err := encodeBase(x.Base)
 	if err == nil {
-		_, err = s.durable.ExecContext(ctx, `
-INSERT INTO sessions (id, name, want, backend, base, workspace, home, timezone, locale, created, used, state, note, run, process, kept)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'idle', '', '', ?, ?)`,
+		_, err = s.soon.ExecContext(ctx, `
+INSERT INTO sessions (id, name, want, backend, base, workspace, home, timezone, locale, created, lifetime, used, state, note, run, process, kept)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'idle', '', '', ?, ?)`,
 			x.ID, x.Name, string(x.Want), string(x.Backend), base, x.Workspace, x.Home, x.Timezone, x.Locale,
-			millis(x.Created), millis(x.Used), s.process, x.Kept)
+			millis(x.Created), x.Lifetime.Milliseconds(), millis(x.Used), s.process, x.Kept)
 	}
 	if errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) {
 		return fmt.Errorf("record session %s: %w", x.Name, ErrNameTaken)
@@ -77,18 +78,24 @@ func (s *Store) Lose(ctx context.Context, id, note string) error {
 // microseconds and survives a kill of this process, but not a power cut, which
 // the instance does not survive either. ErrNotHeld.
 func (s *Store) Begin(ctx context.Context, id string, run wire.RunID, at time.Time) error {
-	return s.note(ctx, "record the begin of a run", id,
+	return s.mark(ctx, "record the begin of a run", id,
 		"UPDATE sessions SET state = 'running', run = ?, used = ? WHERE id = ? AND process = ?", string(run), millis(at), id, s.process)
 }
 
 // End records that the run has ended, and that the instance waits for another if
 // it was not lost meanwhile. It costs and survives what Begin does. ErrNotHeld.
 func (s *Store) End(ctx context.Context, id string, at time.Time) error {
-	return s.note(ctx, "record the end of a run", id,
+	return s.mark(ctx, "record the end of a run", id,
 		"UPDATE sessions SET state = iif(state = 'lost', 'lost', 'idle'), run = '', used = ? WHERE id = ? AND process = ?", millis(at), id, s.process)
 }
 
-func (s *Store) note(ctx context.Context, doing, id, statement string, args ...any) error {
+// Note records a sentence about a session for whoever looks at it; Bind and Lose
+// replace it. It costs and survives what Begin does. ErrNotHeld.
+func (s *Store) Note(ctx context.Context, id, note string) error {
+	return s.mark(ctx, "record a note", id, "UPDATE sessions SET note = ? WHERE id = ? AND process = ?", note, id, s.process)
+}
+
+func (s *Store) mark(ctx context.Context, doing, id, statement string, args ...any) error {
 	r, err := s.soon.ExecContext(ctx, statement, args...)
 	if err != nil {
 		return s.explain(doing, err)

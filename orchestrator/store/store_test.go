@@ -60,6 +60,10 @@ func TestLifeOfASession(t *testing.T) {
 	if got := only(t, s); got.Instance.ID != second.ID || got.State != Idle || got.Run != "" {
 		t.Errorf("after a second instance: %+v", got)
 	}
+	must(t, s.Note(ctx, "s1", "noted"))
+	if got := only(t, s); got.Note != "noted" {
+		t.Errorf("after a note: %+v", got)
+	}
 	must(t, s.Lose(ctx, "s1", "it was lost"))
 	must(t, s.End(ctx, "s1", time.Now())) // the end of a run whose instance went with it
 	if got := only(t, s); got.Instance != nil || got.State != Lost || got.Note != "it was lost" {

@@ -28,8 +28,9 @@ type Session struct {
 	Home      string        // directory that goes with the session; empty: somebody else's
 	Timezone  string
 	Locale    string
-	Created   time.Time // to the millisecond, as all times here
-	Used      time.Time // the begin or end of its latest run
+	Created   time.Time     // to the millisecond, as all times here
+	Lifetime  time.Duration // after Created it ends, whatever it is doing; zero: it does not
+	Used      time.Time     // the begin or end of its latest run
 	State     State
 	Note      string     // one sentence, lower case
 	Run       wire.RunID // the one under way, for state Running
