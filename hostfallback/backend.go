@@ -21,6 +21,7 @@ import (
 type Backend struct {
 	options Options
 	known   answers
+	held    runners
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -98,7 +99,7 @@ func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpret
 	if ctx.Err() != nil {
 		return interpreter{}, "", context.Cause(ctx)
 	}
-	script, err := runner.Install(filepath.Join(b.options.Cache, "runner"))
+	script, err := b.install()
 	if err != nil {
 		return interpreter{}, "", err
 	}
@@ -249,8 +250,11 @@ func satisfies(base sandbox.Base, rows []sandbox.Layer) error {
 		"host.sandbox is require, but on this machine %s", strings.Join(missing, ", "))
 }
 
-// Close does nothing: the backend holds nothing of its own.
-func (b *Backend) Close(context.Context) error { return nil }
+// Close lets go of the runner's files.
+func (b *Backend) Close(context.Context) error {
+	b.held.drop()
+	return nil
+}
 
 const (
 	ownerFile = "owner"
@@ -262,19 +266,21 @@ const (
 // Sweep removes what brig processes of this owner left when they and the
 // supervisors of their instances were killed together. Instances whose
 // supervisor lives are left alone: it ends them by itself when its brig is gone.
+// Files of the runner of other versions of brig go as well, when none of those runs;
+// they do not count.
 func (b *Backend) Sweep(ctx context.Context, owner string, keep func(sandbox.InstanceID) bool) (int, error) {
 	if supported() != nil {
 		return 0, nil // no instance was ever made here
 	}
+	failed := b.sweepRunners(ctx)
 	entries, err := os.ReadDir(b.options.instances())
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
+		return 0, failed
 	}
 	if err != nil {
-		return 0, fmt.Errorf("list the instances: %w", err)
+		return 0, errors.Join(failed, fmt.Errorf("list the instances: %w", err))
 	}
 	removed := 0
-	var failed error
 	for _, e := range entries {
 		if ctx.Err() != nil {
 			return removed, errors.Join(failed, context.Cause(ctx))

@@ -1,11 +1,18 @@
 package hostfallback
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"brig/orchestrator/sandbox"
+	"brig/orchestrator/sandbox/sandboxtest"
 	"brig/orchestrator/wire"
 )
 
@@ -61,4 +68,77 @@ func BenchmarkWarm(b *testing.B) {
 		})
 	}
 	run.report(b, "run")
+}
+
+// BenchmarkIdle is what prepared instances cost that nobody asks for anything.
+func BenchmarkIdle(b *testing.B) {
+	const many = 20
+	backend := testBackend(b)
+	dir := b.TempDir()
+	var all []sandboxtest.Process
+	for n := range many {
+		workspace := filepath.Join(dir, strconv.Itoa(n))
+		if err := os.Mkdir(workspace, 0o700); err != nil {
+			b.Fatal(err)
+		}
+		p, err := backend.Prepare(b.Context(), testBase(), workspace)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			if err := p.Close(testContext(b)); err != nil {
+				b.Errorf("close: %v", err)
+			}
+		})
+		all = append(all, sandboxtest.ProcTree(p.(*prepared).process.handle.Pid)...)
+	}
+	const pause = 5 * time.Second
+	for b.Loop() {
+		_, before := cost(b, all)
+		time.Sleep(pause)
+		pss, after := cost(b, all)
+		b.ReportMetric(float64(pss)/many/(1<<20), "PSS-MiB-each")
+		b.ReportMetric(float64(len(all))/many, "processes-each")
+		b.ReportMetric((after-before).Seconds()/pause.Seconds()*100, "CPU-percent-all")
+	}
+}
+
+// cost is the memory that processes hold, shared pages in proportion, and the time
+// that they have used.
+func cost(b *testing.B, all []sandboxtest.Process) (pss int64, used time.Duration) {
+	b.Helper()
+	for _, p := range all {
+		pid, _, _ := strings.Cut(p.ID, "@")
+		smaps, err := os.ReadFile("/proc/" + pid + "/smaps_rollup")
+		if err != nil { // a process that does not let anybody look
+			smaps, err = os.ReadFile("/proc/" + pid + "/status")
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		for line := range strings.Lines(string(smaps)) {
+			f := strings.Fields(line)
+			if len(f) == 3 && (f[0] == "Pss:" || f[0] == "VmRSS:") {
+				kib, err := strconv.ParseInt(f[1], 10, 64)
+				if err != nil {
+					b.Fatal(err)
+				}
+				pss += kib << 10
+			}
+		}
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil {
+			b.Fatal(err)
+		}
+		// Behind the name, which may hold anything: user and system time of all threads, in hundredths of a second.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		for _, f := range fields[11:13] {
+			ticks, err := strconv.ParseInt(f, 10, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			used += time.Duration(ticks) * 10 * time.Millisecond
+		}
+	}
+	return pss, used
 }

@@ -148,3 +148,26 @@ func occupy(lock string) (release func(), err error) {
 	}
 	return func() { _ = f.Close() }, nil
 }
+
+// share holds a shared lock on a file that may be there already, or be removed by
+// whoever had it alone. It waits for that one, who is quick.
+func share(lock string) (release func(), err error) {
+	for range 100 {
+		f, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		switch err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
+		case err == nil:
+			held, err := f.Stat()
+			if there, serr := os.Stat(lock); err == nil && serr == nil && os.SameFile(held, there) {
+				return func() { _ = f.Close() }, nil
+			}
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return nil, errors.Join(err, f.Close())
+		}
+		_ = f.Close() // nothing was written
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil, errors.New("another brig is removing them and does not finish")
+}

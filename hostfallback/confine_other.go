@@ -24,3 +24,4 @@ func launch(context.Context, string, confine.Plan) (*process, confine.Started, e
 func rescue(string, int) []int               { return nil }
 func abandoned(string) (func(), bool, error) { return nil, false, supported() }
 func occupy(string) (func(), error)          { return nil, supported() }
+func share(string) (func(), error)           { return nil, supported() }

@@ -139,6 +139,11 @@ func (p *prepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox.Insta
 
 func (i *instance) bind(ctx context.Context, claim sandbox.Claim) error {
 	i.id = claim.ID
+	select {
+	case <-i.done: // its directory is gone, too
+		return fmt.Errorf("bind: %w", &sandbox.Lost{Ending: i.ending})
+	default:
+	}
 	if err := os.WriteFile(filepath.Join(i.process.plan.Home, idFile), []byte(claim.ID), 0o600); err != nil {
 		return fmt.Errorf("note the instance's id: %w", err)
 	}
@@ -149,8 +154,13 @@ func (i *instance) bind(ctx context.Context, claim sandbox.Claim) error {
 	return nil
 }
 
+// greetPatience is how long a runner may take to answer; a busy machine starts slowly.
+const greetPatience = 20 * time.Second
+
 // greet says hello, and seals the posture from what the runner observed.
 func (i *instance) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, greetPatience, fmt.Errorf("the runner took longer than %s to answer", greetPatience))
+	defer cancel()
 	ready, err := i.peer.Hello(ctx, wire.Hello{
 		Workspace: i.process.plan.Workspace, Scratch: i.process.plan.Scratch, Bounds: i.base.Limits.Bounds(),
 	})
