@@ -41,7 +41,9 @@ const root = "../.."
 
 // testSupport are packages for tests only: they may do what tests may, and
 // nothing that ships may depend on them.
-var testSupport = []string{"brig/orchestrator/sandbox/sandboxtest", "brig/hostfallback/internal/ordinary"}
+var testSupport = []string{
+	"brig/orchestrator/sandbox/sandboxtest", "brig/orchestrator/docker/enginetest", "brig/hostfallback/internal/ordinary",
+}
 
 type listed struct {
 	ImportPath   string

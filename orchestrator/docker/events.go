@@ -2,7 +2,7 @@ package docker
 
 import (
 	"context"
-	"strconv"
+	"fmt"
 	"sync"
 	"time"
 
@@ -79,7 +79,7 @@ func (f *feed) listen(ctx context.Context, cli *client.Client) {
 			options.Filters.Add("event", string(action))
 		}
 		if latest > 0 {
-			options.Since = strconv.FormatInt(latest/int64(time.Second), 10) + "." + strconv.FormatInt(latest%int64(time.Second), 10)
+			options.Since = fmt.Sprintf("%d.%09d", latest/int64(time.Second), latest%int64(time.Second))
 		}
 		messages, failures := cli.Events(ctx, options)
 		for open := true; open; {
