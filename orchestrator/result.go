@@ -38,6 +38,9 @@ type Result struct {
 	// State says what became of the variables: lost also when this run had to
 	// start in a fresh instance because the earlier one was gone.
 	State wire.State `json:"state"`
+	// NotCarried names what could not be carried between the workspace and an
+	// instance that does not see it; the same sentences stand in Detail.
+	NotCarried []string `json:"not_carried,omitempty"`
 	// RunnerReported says that the cause rests on the runner's own word.
 	RunnerReported bool  `json:"runner_reported"`
 	Stamp          Stamp `json:"stamp"`

@@ -62,6 +62,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 		defer release()
 		defer ask()
 		o := v.watch(ctx, asked)
+		o.notCarried = s.bringBack(v)
 		s.settle(v, o)
 		v.outlet.end()
 		answer <- o
@@ -80,7 +81,7 @@ func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc) (b b
 	defer cancel(nil)
 	defer context.AfterFunc(asked, func() { cancel(errAsked) })()
 
-	fresh, err = s.ensure(opening)
+	fresh, err = s.ready(opening)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
@@ -139,7 +140,8 @@ func (s *Session) settle(v *supervisor, o outcome) {
 // result puts together what brig saw and what the runner said.
 func (v *supervisor) result(r Result, st Stamp, fresh string, o outcome) Result {
 	r.Cause, r.RunnerReported = o.verdict.Cause, o.verdict.RunnerReported
-	r.Detail, r.Elapsed, r.Stamp = join(o.verdict.Detail, fresh), o.elapsed, st
+	r.Detail, r.Elapsed, r.Stamp = join(append([]string{o.verdict.Detail, fresh}, o.notCarried...)...), o.elapsed, st
+	r.NotCarried = o.notCarried
 	r.Stdout, r.Stderr, r.Displays = v.outlet.stdout, v.outlet.stderr, v.outlet.displays
 	r.State = wire.StateLost
 	if o.seen {

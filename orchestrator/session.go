@@ -40,6 +40,7 @@ type Session struct {
 	active  context.CancelFunc // interrupts the run that has the interpreter; nil: none has
 	left    []error            // what retired instances left behind
 	expiry  expiry             // when it ends by itself
+	mirror  *mirror            // of the latest instance; nil: it sees the host's workspace itself
 
 	gone     chan struct{} // closed when the session is
 	closeErr error         // set before gone is closed
@@ -258,7 +259,10 @@ func (s *Session) receive(b bound) error {
 		return ErrClosed
 	}
 	s.move(eventReady)
-	s.bound = b
+	s.bound, s.mirror = b, nil
+	if b.posture.Detached {
+		s.mirror = newMirror(s.files, b.instance)
+	}
 	if s.expiry.timer == nil {
 		s.watchExpiry()
 	}

@@ -47,6 +47,8 @@ type outcome struct {
 	seen    bool
 	alive   bool // the instance can take another run
 	elapsed time.Duration
+	// notCarried says which files are not the same on both sides of a Detached instance.
+	notCarried []string
 }
 
 // The steps of an end, each with the time when it is due.

@@ -284,6 +284,7 @@ type Entry struct {
 	Kind    string `json:"kind"` // file, dir, link, other
 	Size    int64  `json:"size"`
 	ModUnix int64  `json:"mtime_ns"`
+	Mode    uint32 `json:"mode,omitempty"` // permission bits; 0: not known
 	// Closed: a directory that could not be read; what is in it is not in the list.
 	Closed bool `json:"closed,omitempty"`
 }

@@ -31,6 +31,8 @@ type ledger struct {
 	doneFiles  int
 	unfinished map[string]fs.FileInfo // by the name of the temporary file
 	puts       int                    // that are unfinished
+	batches    int                    // that are open
+	measured   bool                   // since the first of them was opened
 }
 
 // meter is the account of one put.
@@ -50,6 +52,9 @@ func (w *Workspace) meter(name string) (*meter, error) {
 	l.mu.Lock()
 	l.puts++
 	l.mu.Unlock()
+	if m.measured() {
+		return m, nil
+	}
 	if err := m.measure(); err != nil {
 		m.refund()
 		return nil, err
@@ -68,6 +73,7 @@ func (m *meter) measure() error {
 	if err == nil {
 		l.base, l.baseFiles = used-l.done, files-l.doneFiles
 		m.due = m.own + remeasure
+		l.measured = l.batches > 0
 	}
 	if errors.Is(err, ErrTooMany) || (err == nil && l.baseFiles+l.doneFiles+l.puts > m.w.limits.Files) {
 		return &Error{Op: "put", Name: m.name, Kind: ErrQuota, Why: "the workspace holds too many files"}
@@ -109,6 +115,15 @@ func (m *meter) reserve(n int64) error {
 			return err
 		}
 	}
+	err := m.hold(n)
+	if err != nil && m.anew() {
+		err = m.hold(n)
+	}
+	return err
+}
+
+// hold notes n more bytes as taken if there is room for them.
+func (m *meter) hold(n int64) error {
 	m.w.ledger.mu.Lock()
 	defer m.w.ledger.mu.Unlock()
 	if err := m.fits(n); err != nil {

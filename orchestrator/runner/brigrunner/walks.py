@@ -85,7 +85,7 @@ class Listing:
     def _body(self):
         size = kept = 0
         for entry in self._entries[:self._limit]:
-            size += 112 + 2 * len(entry["path"].encode())  # generous: quotes and escapes
+            size += 128 + 2 * len(entry["path"].encode())  # generous: quotes and escapes
             if size > MAX_BODY:
                 break
             kept += 1
@@ -97,7 +97,7 @@ def _entry(path, info):
     kind = ("file" if stat.S_ISREG(mode) else "dir" if stat.S_ISDIR(mode)
             else "link" if stat.S_ISLNK(mode) else "other")
     return {"path": path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-            "kind": kind, "size": info.st_size, "mtime_ns": info.st_mtime_ns}
+            "kind": kind, "size": info.st_size, "mtime_ns": info.st_mtime_ns, "mode": mode & 0o777}
 
 
 class Removal:
