@@ -40,7 +40,7 @@ type evidence struct {
 func gather(e *engine, want spec, out container.InspectResponse, ready wire.Ready, warnings []string) evidence {
 	ev := evidence{engine: e, want: want, out: out, ready: ready, in: ready.Observed, warnings: warnings}
 	if e.transport.local() && out.ContainerJSONBase != nil && out.State != nil {
-		ev.outside = lookFromOutside("/", out.State.Pid, out.ID)
+		ev.outside = lookFromOutside("/proc", "", out.State.Pid, out.ID)
 	}
 	return ev
 }

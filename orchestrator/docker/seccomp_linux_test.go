@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,59 +100,129 @@ func TestSeccompFilesAreDerived(t *testing.T) {
 	}
 }
 
-// TestSeccompNeverWider reads the shipped files, not the derivation.
+// shipped reads a file that brig ships, not the derivation.
+func shipped(t *testing.T, arch string) *specs.LinuxSeccomp {
+	t.Helper()
+	text, err := seccompProfile(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours specs.LinuxSeccomp
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&ours); err != nil {
+		t.Fatal(err)
+	}
+	return &ours
+}
+
 func TestSeccompNeverWider(t *testing.T) {
 	for arch := range arches() {
-		text, err := seccompProfile(arch)
-		if err != nil {
-			t.Fatal(err)
+		for _, gap := range wider(shipped(t, arch), arch) {
+			t.Errorf("%s: %s", arch, gap)
 		}
-		var ours specs.LinuxSeccomp
-		if err := json.Unmarshal([]byte(text), &ours); err != nil {
-			t.Fatal(err)
-		}
-		if ours.DefaultAction != specs.ActErrno {
-			t.Errorf("%s: default action %s", arch, ours.DefaultAction)
-		}
-		if len(ours.Architectures) != 1 {
-			t.Errorf("%s: architectures %v, want one", arch, ours.Architectures)
-		}
-		free := map[string]bool{}                       // allowed by moby without a condition
-		bound := map[string][][]specs.LinuxSeccompArg{} // allowed with these arguments
-		refused := map[string]*uint{}                   // refused with this errno
-		for _, rule := range seccomp.DefaultProfile().Syscalls {
-			if !applies(rule, arch) {
-				continue
-			}
-			for _, name := range rule.Names {
-				switch {
-				case rule.Action != specs.ActAllow:
-					refused[name] = rule.ErrnoRet
-				case len(rule.Args) == 0:
-					free[name] = true
-				default:
-					bound[name] = append(bound[name], rule.Args)
-				}
+	}
+}
+
+// TestSeccompWiderIsSeen widens the shipped profile in every way that there is.
+func TestSeccompWiderIsSeen(t *testing.T) {
+	errno := func(n uint) *uint { return &n }
+	find := func(p *specs.LinuxSeccomp, name string) *specs.LinuxSyscall {
+		for i := range p.Syscalls {
+			if slices.Contains(p.Syscalls[i].Names, name) {
+				return &p.Syscalls[i]
 			}
 		}
-		for _, rule := range ours.Syscalls {
-			for _, name := range rule.Names {
-				switch {
-				case rule.Action != specs.ActAllow:
-					if refused[name] == nil || rule.ErrnoRet == nil || *refused[name] != *rule.ErrnoRet {
-						t.Errorf("%s: %s is refused in another way than moby does", arch, name)
-					}
-				case free[name]:
-				case name == "socket":
-					if len(rule.Args) != 1 || !mobyAllowsFamily(bound["socket"], rule.Args[0].ValueTwo) {
-						t.Errorf("%s: socket %v is not allowed by moby's default", arch, rule.Args)
-					}
-				case !slices.ContainsFunc(bound[name], func(args []specs.LinuxSeccompArg) bool { return slices.Equal(args, rule.Args) }):
-					t.Errorf("%s: %s %v is not allowed by moby's default", arch, name, rule.Args)
-				}
+		t.Fatalf("no rule for %s", name)
+		return nil
+	}
+	for name, change := range map[string]func(*specs.LinuxSeccomp){
+		"another default":          func(p *specs.LinuxSeccomp) { p.DefaultAction = specs.ActAllow },
+		"only logged":              func(p *specs.LinuxSeccomp) { p.DefaultAction = specs.ActLog },
+		"a second architecture":    func(p *specs.LinuxSeccomp) { p.Architectures = append(p.Architectures, specs.ArchX86) },
+		"no architecture":          func(p *specs.LinuxSeccomp) { p.Architectures = nil },
+		"a listener":               func(p *specs.LinuxSeccomp) { p.ListenerPath = "/run/agent.sock" },
+		"a flag":                   func(p *specs.LinuxSeccomp) { p.Flags = []specs.LinuxSeccompFlag{specs.LinuxSeccompFlagSpecAllow} },
+		"a call":                   func(p *specs.LinuxSeccomp) { p.Syscalls[0].Names = append(p.Syscalls[0].Names, "mount") },
+		"clone without arguments":  func(p *specs.LinuxSeccomp) { find(p, "clone").Args = nil },
+		"clone with namespaces":    func(p *specs.LinuxSeccomp) { find(p, "clone").Args[0].Value &^= 0x10000000 },
+		"any personality":          func(p *specs.LinuxSeccomp) { find(p, "personality").Args = nil },
+		"another personality":      func(p *specs.LinuxSeccomp) { find(p, "personality").Args[0].Value = 0x0040000 },
+		"any socket":               func(p *specs.LinuxSeccomp) { find(p, "socket").Args = nil },
+		"a vsock":                  func(p *specs.LinuxSeccomp) { find(p, "socket").Args[0].ValueTwo = 40 },
+		"half a mask":              func(p *specs.LinuxSeccomp) { find(p, "socket").Args[0].Value = 0x1 },
+		"another argument":         func(p *specs.LinuxSeccomp) { find(p, "socket").Args[0].Index = 1 },
+		"clone3":                   func(p *specs.LinuxSeccomp) { find(p, "clone3").Action = specs.ActAllow },
+		"clone3 refused otherwise": func(p *specs.LinuxSeccomp) { find(p, "clone3").ErrnoRet = errno(1) },
+		"an action of its own":     func(p *specs.LinuxSeccomp) { find(p, "read").Action = specs.ActTrace },
+	} {
+		for arch := range arches() {
+			p := shipped(t, arch)
+			change(p)
+			if len(wider(p, arch)) == 0 {
+				t.Errorf("%s: %s is not seen", arch, name)
 			}
 		}
 	}
+}
+
+// wider lists what a profile allows beyond moby's default for a container without
+// capabilities, arguments included, and what it refuses in another way.
+func wider(ours *specs.LinuxSeccomp, arch string) (gaps []string) {
+	gap := func(format string, a ...any) { gaps = append(gaps, fmt.Sprintf(format, a...)) }
+	if ours.DefaultAction != specs.ActErrno {
+		gap("default action %s", ours.DefaultAction)
+	}
+	if len(ours.Architectures) != 1 || ours.Architectures[0] != arches()[arch] {
+		gap("architectures %v, want its own alone", ours.Architectures)
+	}
+	if len(ours.Flags) > 0 || ours.ListenerPath != "" || ours.ListenerMetadata != "" {
+		gap("flags %v or a listener %q", ours.Flags, ours.ListenerPath)
+	}
+	free := map[string]bool{}                       // allowed by moby without a condition
+	bound := map[string][][]specs.LinuxSeccompArg{} // allowed with these arguments
+	refused := map[string]*uint{}                   // refused with this errno
+	for _, rule := range seccomp.DefaultProfile().Syscalls {
+		if !applies(rule, arch) {
+			continue
+		}
+		for _, name := range rule.Names {
+			switch {
+			case rule.Action != specs.ActAllow:
+				refused[name] = rule.ErrnoRet
+			case len(rule.Args) == 0:
+				free[name] = true
+			default:
+				bound[name] = append(bound[name], rule.Args)
+			}
+		}
+	}
+	for _, rule := range ours.Syscalls {
+		for _, name := range rule.Names {
+			switch {
+			case rule.Action == specs.ActErrno:
+				if refused[name] == nil || rule.ErrnoRet == nil || *refused[name] != *rule.ErrnoRet {
+					gap("%s is refused in another way than moby does", name)
+				}
+			case rule.Action != specs.ActAllow:
+				gap("%s has the action %s", name, rule.Action)
+			case free[name]:
+			case name == "socket" || name == "socketpair":
+				if !allowsFamily(bound[name], rule.Args) {
+					gap("%s %v is not allowed by moby's default", name, rule.Args)
+				}
+			case !slices.ContainsFunc(bound[name], func(args []specs.LinuxSeccompArg) bool { return slices.Equal(args, rule.Args) }):
+				gap("%s %v is not allowed by moby's default", name, rule.Args)
+			}
+		}
+	}
+	return gaps
+}
+
+// allowsFamily tells whether moby allows the one family that args let through.
+func allowsFamily(rules [][]specs.LinuxSeccompArg, args []specs.LinuxSeccompArg) bool {
+	return len(args) == 1 && args[0].Index == 0 && args[0].Op == specs.OpMaskedEqual && args[0].Value == 0xffffffff &&
+		mobyAllowsFamily(rules, args[0].ValueTwo)
 }
 
 // mobyAllowsFamily asks moby's rules, whatever operator they are written with.
