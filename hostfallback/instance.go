@@ -222,29 +222,23 @@ func (i *instance) Call(ctx context.Context, req wire.Control, in io.Reader, out
 }
 
 func (i *instance) Interrupt(ctx context.Context, run wire.RunID, level wire.Level, sweep bool) error {
-	err := i.peer.Interrupt(ctx, run, level, sweep)
-	if errors.Is(err, wire.ErrNotRunning) {
-		return sandbox.ErrNotRunning
-	}
-	return i.lost(err)
+	return i.lost(i.peer.Interrupt(ctx, run, level, sweep))
 }
 
-// lost puts the evidence beside the end of a connection. The connection ends
-// before the processes do, so it waits for those; their end is bounded.
+// lost turns the wire's errors into the contract's. The connection ends before
+// the processes do, so the evidence is waited for; their end is bounded.
 func (i *instance) lost(err error) error {
-	var lost *wire.LostError
-	if !errors.As(err, &lost) {
-		return err
-	}
-	grace := time.NewTimer(endGrace)
-	defer grace.Stop()
-	select {
-	case <-i.done:
-	case <-grace.C: // lost to us, but not gone: a runner that does not answer
-		i.process.order()
-		<-i.done
-	}
-	return &sandbox.Lost{Ending: i.ending, Err: err}
+	return sandbox.FromWire(err, func() sandbox.Ending {
+		grace := time.NewTimer(endGrace)
+		defer grace.Stop()
+		select {
+		case <-i.done:
+		case <-grace.C: // lost to us, but not gone: a runner that does not answer
+			i.process.order()
+			<-i.done
+		}
+		return i.ending
+	})
 }
 
 // Close ends the runner, everything it started, and what it left on disk.

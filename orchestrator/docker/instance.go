@@ -3,7 +3,6 @@ package docker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -141,17 +140,10 @@ func (i *instance) Counters() (sandbox.Counters, bool) {
 
 // translate turns the wire's errors into the contract's.
 func (i *instance) translate(err error) error {
-	var lost *wire.LostError
-	switch {
-	case errors.Is(err, wire.ErrNotRunning):
-		return fmt.Errorf("interrupt: %w", sandbox.ErrNotRunning)
-	case errors.Is(err, wire.ErrEnded) && errors.As(err, &lost):
-		return &sandbox.Lost{Ending: sandbox.Ending{Cause: sandbox.Exit, Detail: "its one program has run"}, Err: lost.Err}
-	case errors.As(err, &lost):
+	return sandbox.FromWire(err, func() sandbox.Ending {
 		<-i.done // soon: the questions about the end are bounded
-		return &sandbox.Lost{Ending: i.Cause(), Err: lost.Err}
-	}
-	return err
+		return i.Cause()
+	})
 }
 
 // closeTimeout bounds what Close does, whatever ctx says.

@@ -142,19 +142,12 @@ func (i *memoryInstance) Cause() sandbox.Ending {
 	return i.ending
 }
 
-// lost turns the wire's word for a dead connection into the contract's.
+// lost turns the wire's errors into the contract's.
 func (i *memoryInstance) lost(err error) error {
-	var lost *wire.LostError
-	switch {
-	case errors.Is(err, wire.ErrNotRunning):
-		return fmt.Errorf("interrupt: %w", sandbox.ErrNotRunning)
-	case !errors.As(err, &lost):
-		return err
-	case errors.Is(err, wire.ErrEnded):
-		return &sandbox.Lost{Ending: sandbox.Ending{Cause: sandbox.Exit, Detail: "its one program has run"}, Err: lost.Err}
-	}
-	<-i.done
-	return &sandbox.Lost{Ending: i.Cause(), Err: lost.Err}
+	return sandbox.FromWire(err, func() sandbox.Ending {
+		<-i.done
+		return i.Cause()
+	})
 }
 
 func (i *memoryInstance) Run(ctx context.Context, req wire.Run, emit func(wire.Event) error) (wire.Exit, error) {
