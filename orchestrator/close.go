@@ -11,9 +11,16 @@ import (
 // are removed. It is idempotent, may overlap everything, and takes as long as
 // closing an instance may, or until ctx ends; then the rest goes on in the
 // background and another Close can wait for it.
-func (s *Session) Close(ctx context.Context) error {
+func (s *Session) Close(ctx context.Context) error { return s.close(ctx, false) }
+
+// close leaves a kept session to a later brig if brig is ending.
+func (s *Session) close(ctx context.Context, ending bool) error {
 	s.mu.Lock()
-	s.beginClose(ReasonAsked)
+	reason := ReasonAsked
+	if ending && s.stays() {
+		reason = ReasonKept
+	}
+	s.beginClose(reason)
 	s.mu.Unlock()
 	select {
 	case <-s.gone:
@@ -44,15 +51,24 @@ func (s *Session) shutdown() {
 	ctx, cancel := bounded(context.Background(), sessionBound)
 	defer cancel()
 	var errs []error
-	if instance := s.latest().instance; instance != nil {
+	parked := s.parked()
+	if instance := s.latest().instance; instance != nil && !parked {
 		errs = append(errs, closeInstance(ctx, instance))
 	}
-	// What was under way ends now: it has lost its instance, or will close the one it gets.
+	// What was under way ends now: it has lost its instance, or will close the one it
+	// gets, or was asked to end.
 	errs = append(errs, waitFor(ctx, &s.work, "the session's run"))
+	if parked {
+		errs = append(errs, s.park(ctx))
+	} else {
+		errs = append(errs, s.endLost(ctx), s.unrecord(ctx))
+	}
 	if s.files != nil {
 		errs = append(errs, s.files.Close())
 	}
-	errs = append(errs, s.home.remove())
+	if !parked {
+		errs = append(errs, s.home.remove())
+	}
 
 	s.mu.Lock()
 	errs = append(errs, s.left...)

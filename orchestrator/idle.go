@@ -19,6 +19,7 @@ const (
 	ReasonAsked    Reason = "asked"    // Session.Close or Orchestrator.Close
 	ReasonIdle     Reason = "idle"     // nobody used it for limits.idle
 	ReasonLifetime Reason = "lifetime" // SessionOptions.Lifetime was over
+	ReasonKept     Reason = "kept"     // brig ends and leaves it to a later one
 )
 
 // ErrLifetime is returned for a SessionOptions.Lifetime below zero.
@@ -109,6 +110,8 @@ func (s *Session) endedBy() string {
 		return fmt.Sprintf("the session was closed, because nobody had used it for %s", e.idle)
 	case ReasonLifetime:
 		return fmt.Sprintf("the session was closed at the end of its lifetime of %s", e.lifetime)
+	case ReasonKept:
+		return "brig ended, and keeps the session"
 	case ReasonAsked:
 	}
 	return "the session was closed"

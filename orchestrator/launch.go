@@ -28,6 +28,7 @@ type bound struct {
 	resolution Resolution
 	posture    sandbox.Posture
 	stamp      Stamp
+	base       sandbox.Base
 }
 
 // launch resolves, prepares and binds. A backend that answered its probe and then
@@ -84,7 +85,7 @@ func (o *Orchestrator) seal(r Resolution, base sandbox.Base, instance sandbox.In
 	if judged.Err != nil {
 		return bound{}, judged.Err
 	}
-	return bound{instance, base.Limits, judged, p, stamp(judged, p, l.claim.Session)}, nil
+	return bound{instance, base.Limits, judged, p, stamp(judged, p, l.claim.Session), base}, nil
 }
 
 // prepare gets an instance for the claim. A warm one that does not fit is given

@@ -28,13 +28,13 @@ type SessionOptions struct {
 // Open starts a session: it resolves a backend, prepares an instance and binds
 // it. Nothing runs on less containment than the resolution allows: an instance
 // whose posture turns out worse is closed and the error is a *RefusedError. ctx
-// bounds the opening, not the session; whoever gets a session closes it.
+// bounds the opening, not the session; whoever gets a session closes it. With
+// Options.Store the session is on record when Open returns; ErrNameTaken.
 func (o *Orchestrator) Open(ctx context.Context, so SessionOptions) (*Session, error) {
 	if so.Lifetime < 0 {
 		return nil, fmt.Errorf("open a session: %w", ErrLifetime)
 	}
-	s := &Session{o: o, queue: newQueue(), gone: make(chan struct{}), expiry: expiry{lifetime: so.Lifetime}}
-	s.life, s.end = context.WithCancel(context.Background())
+	s := o.newSession(so.Lifetime)
 	if err := o.admit(s); err != nil {
 		return nil, err
 	}
@@ -46,6 +46,12 @@ func (o *Orchestrator) Open(ctx context.Context, so SessionOptions) (*Session, e
 	}
 	o.sweepOnce()
 	return s, nil
+}
+
+func (o *Orchestrator) newSession(lifetime time.Duration) *Session {
+	s := &Session{o: o, queue: newQueue(), gone: make(chan struct{}), expiry: expiry{lifetime: lifetime}}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 func (s *Session) open(ctx context.Context, so SessionOptions) error {
@@ -93,13 +99,16 @@ func (s *Session) start(ctx context.Context, so SessionOptions) error {
 	limits := s.o.base(r.Resolved, s.spec.base).Limits
 	if so.Workspace == "" && s.o.options.Warm {
 		if b, h, warm := s.o.pool.handOut(ctx, r, s.spec); warm {
-			return s.adopt(b, h, limits, so.Keep)
+			return s.adopt(ctx, b, h, limits, so, id)
 		}
 	}
 	if s.home, err = s.makeHome(so, id); err != nil {
 		return err
 	}
 	if err := s.openFiles(limits); err != nil {
+		return err
+	}
+	if err := s.enrol(ctx, so, id, r.Resolved); err != nil {
 		return err
 	}
 	return s.launch(ctx)
@@ -113,14 +122,17 @@ func (s *Session) openFiles(limits sandbox.Limits) (err error) {
 }
 
 // adopt makes a prepared instance and its directory the session's.
-func (s *Session) adopt(b bound, h home, limits sandbox.Limits, keep bool) error {
+func (s *Session) adopt(ctx context.Context, b bound, h home, limits sandbox.Limits, so SessionOptions, id string) error {
 	s.home = h
 	err := error(nil)
-	if keep {
+	if so.Keep {
 		s.home, err = h.keep()
 	}
 	if err == nil {
 		err = s.openFiles(limits)
+	}
+	if err == nil {
+		err = s.enrol(ctx, so, id, b.posture.Backend)
 	}
 	if err != nil {
 		return errors.Join(err, closeInstance(context.Background(), b.instance))

@@ -11,6 +11,7 @@ import (
 	"brig/orchestrator/config"
 	"brig/orchestrator/owner"
 	"brig/orchestrator/sandbox"
+	"brig/orchestrator/store"
 )
 
 // Options of New. Backends, Config, Paths and Owner are required.
@@ -27,6 +28,10 @@ type Options struct {
 	// Warm keeps prepared instances ready, as many as the configuration says. It is
 	// for a brig that lives: a short-lived one would pay for what it does not use.
 	Warm bool
+	// Store remembers sessions, so that with orchestrator.keep_sessions a later brig
+	// goes on with them; see Adopt. Nil: nothing is recorded, nothing is kept. Whoever
+	// opened it closes it after Close.
+	Store *store.Store
 	// Development allows backends that contain nothing.
 	Development bool
 }
@@ -52,6 +57,8 @@ type Orchestrator struct {
 	current  atomic.Pointer[configured]
 	backends map[sandbox.Kind]sandbox.Backend
 
+	lease time.Duration // of instances that are kept
+
 	pool *pool // handed out from only with Options.Warm
 
 	life    context.Context // ends with Close; bounds probes, the first sweep and the pool
@@ -72,7 +79,7 @@ func New(o Options) (*Orchestrator, error) {
 		return nil, errors.New("make an orchestrator: it needs an owner")
 	}
 	orc := &Orchestrator{
-		options: o, backends: make(map[sandbox.Kind]sandbox.Backend, len(o.Backends)),
+		options: o, lease: keepLease, backends: make(map[sandbox.Kind]sandbox.Backend, len(o.Backends)),
 		sessions: make(map[*Session]struct{}), probes: make(map[probeKey]*lookup),
 	}
 	for _, b := range o.Backends {
@@ -111,7 +118,7 @@ func (o *Orchestrator) Resolve(ctx context.Context, want sandbox.Kind) (Resoluti
 	return o.resolve(ctx, question{want: want})
 }
 
-// Close closes every session, waits for what the orchestrator started and gives
+// Close closes every session, or leaves it to a later brig where it is kept, waits for what the orchestrator started and gives
 // up at the end of ctx. It is idempotent and bounded as Session.Close is.
 func (o *Orchestrator) Close(ctx context.Context) error {
 	o.mu.Lock()
@@ -126,7 +133,7 @@ func (o *Orchestrator) Close(ctx context.Context) error {
 	errs := make([]error, len(sessions)+1)
 	var wg sync.WaitGroup
 	for i, s := range sessions {
-		wg.Go(func() { errs[i] = s.Close(ctx) })
+		wg.Go(func() { errs[i] = s.close(ctx, true) })
 	}
 	wg.Wait()
 	errs[len(sessions)] = waitFor(ctx, &o.work, "what the orchestrator started")

@@ -237,7 +237,7 @@ func (o *Orchestrator) base(kind sandbox.Kind, given *sandbox.Base) sandbox.Base
 	if given != nil {
 		b = *given
 	}
-	b.Limits = b.Limits.WithDefaults()
+	b.Limits, b.Lease = b.Limits.WithDefaults(), o.leaseFor(kind)
 	return b
 }
 

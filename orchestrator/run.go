@@ -51,6 +51,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 		outlet: newOutlet(r.Run, b.limits.OutputKept), reading: readBefore(b.instance),
 		ended: make(chan ending, 1), over: make(chan struct{}),
 	}
+	s.recordBegin(r.Run)
 	answer := make(chan outcome, 1)
 	s.work.Go(func() {
 		// Not ended by the caller's context: that is the supervisor's to handle, with an account of the run.
@@ -64,6 +65,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 		o := v.watch(ctx, asked)
 		o.notCarried = s.bringBack(v)
 		s.settle(v, o)
+		s.recordEnd()
 		v.outlet.end()
 		answer <- o
 	})
@@ -133,7 +135,7 @@ func (s *Session) settle(v *supervisor, o outcome) {
 		s.loss = "the run before ended with its instance"
 	}
 	if !v.done[stepClose] {
-		s.retire(v.instance)
+		s.part(v.instance)
 	}
 }
 

@@ -40,6 +40,9 @@ type Session struct {
 	active  context.CancelFunc // interrupts the run that has the interpreter; nil: none has
 	left    []error            // what retired instances left behind
 	expiry  expiry             // when it ends by itself
+	record  record             // what the store knows of it
+	lost    *lostInstance      // without a connection, and may live; nil: there is none
+	note    string             // see Note
 	mirror  *mirror            // of the latest instance; nil: it sees the host's workspace itself
 
 	gone     chan struct{} // closed when the session is
@@ -75,7 +78,7 @@ func (s *Session) notice() {
 		if e := s.bound.instance.Cause(); e.Detail != "" {
 			s.loss += ": " + e.Detail
 		}
-		s.retire(s.bound.instance)
+		s.part(s.bound.instance)
 	default:
 	}
 }
@@ -87,11 +90,7 @@ func (s *Session) retire(i sandbox.Instance) {
 	s.retired = done
 	s.work.Go(func() {
 		defer close(done)
-		if err := closeInstance(context.Background(), i); err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.left = append(s.left, err)
-		}
+		s.dispose(i)
 	})
 }
 
@@ -216,13 +215,14 @@ func (s *Session) ensure(ctx context.Context) (fresh string, err error) {
 		return "", nil
 	}
 	s.move(eventReplace)
-	retired, loss := s.retired, s.loss
+	retired := s.retired
 	s.mu.Unlock()
 
 	// Two instances never share a workspace: the earlier one goes first.
+	same := false
 	select {
 	case <-retired:
-		err = s.launch(ctx)
+		same, err = s.replace(ctx)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-s.life.Done():
@@ -234,6 +234,12 @@ func (s *Session) ensure(ctx context.Context) (fresh string, err error) {
 		s.move(eventFail)
 		return "", err
 	}
+	if same {
+		return "", nil
+	}
+	s.mu.Lock()
+	loss := s.loss
+	s.mu.Unlock()
 	return "earlier variables are gone: " + loss, nil
 }
 
@@ -251,6 +257,9 @@ func (s *Session) launch(ctx context.Context) error {
 
 // receive makes a bound instance the session's own.
 func (s *Session) receive(b bound) error {
+	if err := s.recordBound(b); err != nil {
+		return errors.Join(err, closeInstance(context.Background(), b.instance))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {

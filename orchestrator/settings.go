@@ -55,6 +55,7 @@ type settings struct {
 	codeExec          bool
 	idle              time.Duration // after the last use of a session
 	pool              config.Pool
+	keep              bool // sessions outlive brig
 }
 
 // settingsOf is the only place that knows the names of the configuration. A zero
@@ -67,7 +68,7 @@ func settingsOf(c config.Config) settings {
 		timeoutGrace:   cmp.Or(c.Limits.TimeoutGrace, d.Limits.TimeoutGrace),
 		interruptGrace: cmp.Or(c.Limits.InterruptGrace, d.Limits.InterruptGrace),
 		sessions:       cmp.Or(c.Limits.Sessions, d.Limits.Sessions), codeExec: c.Workspace.CodeExec,
-		idle: cmp.Or(c.Limits.Idle, d.Limits.Idle), pool: c.Pool,
+		idle: cmp.Or(c.Limits.Idle, d.Limits.Idle), pool: c.Pool, keep: c.Orchestrator.KeepSessions,
 	}
 }
 

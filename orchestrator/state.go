@@ -52,6 +52,8 @@ func next(from State, e event) (to State, ok bool) {
 		switch e {
 		case eventReady:
 			return StateIdle, true
+		case eventLost: // it is an earlier brig's, whose instance is gone
+			return StateLost, true
 		case eventFail, eventClose:
 			return StateClosing, true
 		}

@@ -9,7 +9,7 @@ import (
 func TestTransitions(t *testing.T) {
 	const table = `
 		new          start:starting close:closing
-		starting     ready:idle fail:closing close:closing
+		starting     ready:idle lost:lost fail:closing close:closing
 		idle         run:running replace:replacing lost:lost close:closing
 		running      interrupt:interrupting end:idle lost:lost close:closing
 		interrupting interrupt:interrupting end:idle lost:lost close:closing

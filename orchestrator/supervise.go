@@ -126,6 +126,12 @@ func (v *supervisor) stop(reason stop, why string) {
 		v.plan(stepAnswer, answerUnhurried)
 	case stopClose:
 		v.plan(stepAnswer, answerUnhurried) // Session.Close closes the instance itself
+		if v.s.parked() {                   // the instance stays
+			grace := min(set.interruptGrace, parkGrace)
+			v.soften()
+			v.plan(stepHard, grace)
+			v.plan(stepClose, grace+closeUnhurried)
+		}
 	case stopNone:
 		panic("BUG: a run was stopped for no reason")
 	}

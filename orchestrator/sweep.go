@@ -18,18 +18,21 @@ import (
 const sweepBound = 5 * time.Second
 
 // Sweep removes what dead processes of the same owner left: instances,
-// directories of sessions that were not to be kept, lock files. A backend that
+// directories and records of sessions that were not to be kept, lock files. What a
+// later brig can still take over stays; see Adopt. A backend that
 // is not usable now is passed over; what it holds goes another time.
 func (o *Orchestrator) Sweep(ctx context.Context) error {
+	spared, err := o.shelter(ctx)
+	keep := func(id sandbox.InstanceID) bool { return o.ownerLives(id) || spared.instance(id) }
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	var errs []error
+	errs := []error{err}
 	for kind, backend := range o.backends {
 		if o.knownDown(kind) {
 			continue
 		}
 		wg.Go(func() {
-			_, err := backend.Sweep(ctx, o.options.Owner.ID(), o.ownerLives)
+			_, err := backend.Sweep(ctx, o.options.Owner.ID(), keep)
 			var gone *sandbox.Unavailable
 			if err != nil && !errors.As(err, &gone) {
 				mu.Lock()
@@ -39,9 +42,12 @@ func (o *Orchestrator) Sweep(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
-	errs = append(errs, o.sweepHomes(ctx))
+	if err = o.sweepHomes(ctx, spared); err == nil {
+		err = o.strike(ctx, spared)
+	}
+	errs = append(errs, err)
 	// Last: a lock file is what tells the others that its owner is dead.
-	_, err := o.options.Owner.Sweep()
+	_, err = o.options.Owner.Sweep()
 	return errors.Join(append(errs, err)...)
 }
 
@@ -88,7 +94,7 @@ func (o *Orchestrator) knownDown(kind sandbox.Kind) bool {
 }
 
 // sweepHomes removes the directories of sessions whose brig is dead.
-func (o *Orchestrator) sweepHomes(ctx context.Context) error {
+func (o *Orchestrator) sweepHomes(ctx context.Context, spared shelter) error {
 	homes := filepath.Join(o.options.Paths.Data, homesDir)
 	entries, err := os.ReadDir(homes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +107,7 @@ func (o *Orchestrator) sweepHomes(ctx context.Context) error {
 	for _, entry := range entries {
 		dir := filepath.Join(homes, entry.Name())
 		token, _, ours := strings.Cut(entry.Name(), "-")
-		if !ours || len(token) != len(o.options.Owner.Token()) || o.options.Owner.Alive(token) || kept(dir) {
+		if !ours || len(token) != len(o.options.Owner.Token()) || o.options.Owner.Alive(token) || kept(dir) || spared.home(dir, token) {
 			continue
 		}
 		if ctx.Err() != nil {
