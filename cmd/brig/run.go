@@ -174,13 +174,6 @@ func (e *execution) run() (err error) {
 			e.p.tui.note("%s", escapeLine(left))
 		}
 	}
-	if e.session.Posture().Detached && (len(e.o.files) > 0 || e.out != nil) {
-		return &failure{
-			Code:    "workspace-detached",
-			Message: "the engine does not see the files of this machine, so --file and --out cannot be used with it yet",
-			Remedy:  "brig run --backend host",
-		}
-	}
 	workspace := e.session.Workspace()
 	if err := e.uploads.put(workspace); err != nil {
 		return err
