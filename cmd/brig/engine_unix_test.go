@@ -102,4 +102,3 @@ func TestRemoteScripts(t *testing.T) {
 		},
 	})
 }
-
