@@ -17,6 +17,8 @@ const (
 	retryMost  = time.Minute
 	// fillBound is how long preparing may take; a first one may have to build an image.
 	fillBound = 20 * time.Minute
+	// refillDelay is how long after a hand-out the pool makes the next instance.
+	refillDelay = 50 * time.Millisecond
 	// young is how long an instance has to live for its death not to count as a
 	// failure: one that always dies at once must not be made again and again.
 	young = time.Minute
@@ -177,10 +179,11 @@ func (p *pool) handOut(ctx context.Context, r Resolution, l launch) (bound, home
 
 // take takes the oldest instance that lives off its shelf, and notes that one was wanted.
 func (p *pool) take(key probeKey, l launch) *spare {
-	source, known := p.o.lastSource(key)
+	latest := p.o.answered(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer p.poke()
+	// Making the next one waits: the first run of this session wants the processors.
+	defer time.AfterFunc(refillDelay, p.poke)
 	s, there := p.shelves[key]
 	if l.base != nil || l.want != "" {
 		s = p.ask(key)
@@ -193,7 +196,7 @@ func (p *pool) take(key probeKey, l launch) *spare {
 			continue // its guard takes it away
 		default:
 		}
-		if !known || spare.source != source || time.Since(spare.made) >= spareAge {
+		if latest == nil || spare.source != latest.probe.Source || time.Since(spare.made) >= spareAge {
 			continue
 		}
 		s.ready = append(s.ready[:i:i], s.ready[i+1:]...)

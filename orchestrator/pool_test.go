@@ -20,6 +20,7 @@ func warm(o *Options) { o.Warm = true }
 // stocked waits until the pool has nothing more to do now.
 func stocked(t *testing.T, r *rig, kind sandbox.Kind, ready int) PoolStatus {
 	t.Helper()
+	time.Sleep(2 * refillDelay)
 	synctest.Wait()
 	status := r.PoolStatus()
 	got := 0

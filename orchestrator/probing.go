@@ -112,29 +112,28 @@ type question struct {
 	warm   bool // a prepared instance will do
 }
 
-// vouched gives the answer before one that is still under way, if it was good,
-// is not too old, and an instance that can prove it is ready.
-func (o *Orchestrator) vouched(l *lookup, key probeKey) *lookup {
-	select {
-	case <-l.done:
-		return l
-	default:
-	}
+// answered is the latest answer that has come, nil for none.
+func (o *Orchestrator) answered(key probeKey) *lookup {
 	o.mu.Lock()
-	before := l.before
-	o.mu.Unlock()
-	if before == nil {
-		return l
+	defer o.mu.Unlock()
+	for l := o.probes[key]; l != nil; l = l.before {
+		select {
+		case <-l.done:
+			return l
+		default:
+		}
 	}
-	select {
-	case <-before.done:
-	default:
-		return l
+	return nil
+}
+
+// vouched is the latest answer if it was good, is not too old, and an instance
+// that can prove it is ready; nil: somebody has to ask. The pool asks anew soon.
+func (o *Orchestrator) vouched(key probeKey) *lookup {
+	l := o.answered(key)
+	if l == nil || l.probe.Err != nil || time.Since(l.until) > vouchedFor || !o.pool.has(key, l.probe.Source) {
+		return nil
 	}
-	if before.probe.Err != nil || time.Since(before.until) > vouchedFor || !o.pool.has(key, before.probe.Source) {
-		return l
-	}
-	return before
+	return l
 }
 
 // source names what a backend uses now, such as its engine; the error says why
@@ -151,20 +150,6 @@ func (o *Orchestrator) source(ctx context.Context, key probeKey) (string, error)
 		return "", err
 	}
 	return l.probe.Source, l.probe.Err
-}
-
-// lastSource is the source of the latest answer, without asking again.
-func (o *Orchestrator) lastSource(key probeKey) (source string, known bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for l := o.probes[key]; l != nil; l = l.before {
-		select {
-		case <-l.done:
-			return l.probe.Source, l.probe.Err == nil
-		default:
-		}
-	}
-	return "", false
 }
 
 // resolve gathers what the pure resolve needs and no more: the backend to step
@@ -190,15 +175,12 @@ func (o *Orchestrator) resolve(ctx context.Context, q question) (Resolution, err
 			}
 			continue
 		}
-		l, err := o.look(kind, o.base(kind, base))
+		l, err := o.consult(kind, o.base(kind, base), q.warm)
 		if err != nil {
 			return Resolution{}, fmt.Errorf("resolve the backend: %w", err)
 		}
 		if l == nil {
 			continue
-		}
-		if q.warm {
-			l = o.vouched(l, probeKey{kind, o.base(kind, base)})
 		}
 		hedge := func() {}
 		if i+1 < len(rungs) {
@@ -213,6 +195,16 @@ func (o *Orchestrator) resolve(ctx context.Context, q question) (Resolution, err
 		}
 	}
 	return resolve(in), nil
+}
+
+// consult looks, or believes what is vouched for where a prepared instance will do.
+func (o *Orchestrator) consult(kind sandbox.Kind, base sandbox.Base, warm bool) (*lookup, error) {
+	if warm {
+		if l := o.vouched(probeKey{kind, base}); l != nil {
+			return l, nil
+		}
+	}
+	return o.look(kind, base)
 }
 
 // wait waits for the answer and calls hedge once when it is slow to come.
