@@ -4,9 +4,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/pkg/stdcopy"
 
 	"brig/orchestrator/sandbox"
 	"brig/orchestrator/sandbox/sandboxtest"
@@ -44,7 +49,73 @@ func TestGVisorConformance(t *testing.T) {
 	base.Runtime = "runsc"
 	f := conformance(t, func(o *Options) { o.Endpoint = own.endpoint })
 	f.Base = base
+	// gVisor lets a program list what the supervisor has open, by number, and open
+	// none of it. Its processes are no processes of this machine: they are seen by a
+	// program that the engine starts beside them. Everything else is as with runc.
+	f.ListsDescriptors = true
+	f.Tree = guestTree
+	f.Alive = guestAlive
 	sandboxtest.Run(t, f)
+}
+
+// guestTree is the sandbox's own process on this machine and the guest's processes.
+func guestTree(t testing.TB, i sandbox.Instance) []sandboxtest.Process {
+	x := i.(*instance).box
+	state, err := x.engine.cli.ContainerInspect(limited(t), x.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := sandboxtest.ProcTree(state.State.Pid)[:1]
+	for _, p := range inGuest(t, i) {
+		all = append(all, sandboxtest.Process{ID: guestProcess + p, Command: "process " + p + " of the guest"})
+	}
+	return all
+}
+
+const guestProcess = "guest "
+
+func guestAlive(t testing.TB, i sandbox.Instance, p sandboxtest.Process) bool {
+	id, guest := strings.CutPrefix(p.ID, guestProcess)
+	if !guest {
+		return sandboxtest.ProcAlive(p)
+	}
+	return slices.Contains(inGuest(t, i), id)
+}
+
+// inGuest lists number and start of the guest's living processes, except the lister.
+// Where the container is gone there are none.
+func inGuest(t testing.TB, i sandbox.Instance) []string {
+	const lister = `
+import os
+for pid in os.listdir("/proc"):
+    if pid.isdigit() and int(pid) != os.getpid():
+        try:
+            fields = open("/proc/%s/stat" % pid).read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] not in "ZX":
+            print("%s@%s" % (pid, fields[19]))
+`
+	x := i.(*instance).box
+	made, err := x.engine.cli.ContainerExecCreate(limited(t), x.id, container.ExecOptions{
+		Cmd: []string{"python3", "-I", "-S", "-c", lister}, AttachStdout: true, AttachStderr: true,
+	})
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := x.engine.cli.ContainerExecAttach(limited(t), made.ID, container.ExecAttachOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	var stdout, stderr strings.Builder
+	if _, err := stdcopy.StdCopy(&stdout, &stderr, stream.Reader); err != nil || stderr.Len() > 0 {
+		t.Fatalf("list the guest's processes: %v, %s", err, stderr.String())
+	}
+	return strings.Fields(stdout.String())
 }
 
 // TestGVisorPosture: what gVisor does not do is off, what it does is seen.

@@ -12,7 +12,7 @@ from . import frames
 
 MAX_DEPTH = 64
 
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _CODES = {
     errno.ENOENT: "not-found", errno.EEXIST: "exists", errno.ENOTEMPTY: "exists",
@@ -21,6 +21,22 @@ _CODES = {
     errno.EACCES: "denied", errno.EPERM: "denied", errno.EROFS: "denied",
     errno.ENOSPC: "no-space", errno.EDQUOT: "no-space", errno.EFBIG: "too-large",
 }
+
+
+def enter(name, directory):
+    """Opens a directory in another, never through a link.
+
+    gVisor forgets O_NOFOLLOW where O_DIRECTORY stands beside it, so what was
+    opened has to be what the name itself is.
+    """
+    below = os.open(name, _DIRECTORY, dir_fd=directory)
+    try:
+        if not os.path.samestat(os.fstat(below), os.stat(name, dir_fd=directory, follow_symlinks=False)):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    except BaseException:
+        os.close(below)
+        raise
+    return below
 
 
 class Refused(Exception):
@@ -57,7 +73,7 @@ def parent(root, parts, make=False):
                     os.mkdir(part, 0o777, dir_fd=directory)
                 except FileExistsError:
                     pass
-            below = os.open(part, DIRECTORY, dir_fd=directory)
+            below = enter(part, directory)
             os.close(directory)
             directory = below
         return directory

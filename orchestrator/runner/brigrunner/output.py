@@ -6,6 +6,7 @@ import errno
 import os
 
 from . import frames
+from .files import enter
 
 LATE_LIMIT = 64 << 10
 LOG_DIRECTORY = (".brig", "log")
@@ -202,8 +203,7 @@ def _create(workspace, name):
                 os.mkdir(part, 0o700, dir_fd=directory)
             except FileExistsError:
                 pass
-            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC,
-                            dir_fd=directory)
+            below = enter(part, directory)
             os.close(directory)
             directory = below
         try:

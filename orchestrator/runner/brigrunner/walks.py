@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 
-from .files import DIRECTORY, MAX_DEPTH, Refused, parent, refusal, split
+from .files import MAX_DEPTH, Refused, enter, parent, refusal, split
 
 MAX_ENTRIES = 100000  # that list looks at; beyond, entries are only counted
 MAX_BODY = 56 << 10   # of a list, to fit into one frame
@@ -39,7 +39,7 @@ class Listing:
         try:
             info = os.stat(parts[-1], dir_fd=directory, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
-                self._push(os.open(parts[-1], DIRECTORY, dir_fd=directory), path + "/")
+                self._push(enter(parts[-1], directory), path + "/")
             else:
                 self._entries.append(_entry(path, info))
         finally:
@@ -78,7 +78,7 @@ class Listing:
             try:
                 if len(self._stack) >= MAX_DEPTH:
                     raise OSError(errno.ELOOP, "too deep")
-                self._push(os.open(name, DIRECTORY, dir_fd=directory), prefix + name + "/")
+                self._push(enter(name, directory), prefix + name + "/")
             except OSError:
                 entry["closed"] = True  # listed, but what is in it is not
 
@@ -154,10 +154,10 @@ class Removal:
 
     def _push(self, directory, name):
         try:
-            below = os.open(name, DIRECTORY, dir_fd=directory)
+            below = enter(name, directory)
         except PermissionError:  # user code has closed it to itself, which includes us
             os.chmod(name, 0o700, dir_fd=directory)
-            below = os.open(name, DIRECTORY, dir_fd=directory)
+            below = enter(name, directory)
         self._stack.append([below, name, _names(below), 0])
 
     def _finish(self, name):

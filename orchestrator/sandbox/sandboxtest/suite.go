@@ -22,6 +22,9 @@ type Factory struct {
 	// Python says that programs run in a real interpreter on a real kernel. Cases
 	// about what only those can show are left out without it.
 	Python bool
+	// ListsDescriptors says that the kernel lets a program list the numbers of a
+	// protected process's descriptors, though open none of them. gVisor does.
+	ListsDescriptors bool
 	// Tree lists the living processes of an instance as an observer outside of it
 	// sees them. It is called while the instance lives.
 	Tree func(t testing.TB, i sandbox.Instance) []Process
