@@ -148,10 +148,13 @@ func TestOnce(t *testing.T) {
 func TestDiedBetweenRuns(t *testing.T) {
 	each(t, func(t *testing.T, p interpreter) {
 		r := start(t, p)
-		r.ok("import os, threading; kept = 1; before = os.getpid(); threading.Timer(0.05, os._exit, (3,)).start()")
+		r.ok("import os, threading, time; kept = 1; before = os.getpid()\ndef end():\n  while not os.path.exists('go'): time.sleep(0.01)\n  os._exit(3)\nthreading.Thread(target=end).start()")
 		pid := numbers(r.ok("print(before)").out)
 		if len(pid) != 1 {
 			t.Fatal("no process id")
+		}
+		if err := r.put("go", ""); err != nil {
+			t.Fatal(err)
 		}
 		await(t, "the end of the worker", func() bool { return gone(pid[0]) })
 		var got *result

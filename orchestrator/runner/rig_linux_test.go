@@ -93,24 +93,7 @@ func launch(t *testing.T, p interpreter) *rig { return launchAs(t, p) }
 // launchAs starts it through another program, which takes its command as arguments.
 func launchAs(t *testing.T, p interpreter, by ...string) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp(shared.dir, "rig-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{t: t, stderr: &syncBuffer{}, ended: make(chan struct{}), workspace: filepath.Join(dir, "ws"), scratch: filepath.Join(dir, "scratch")}
-	for _, d := range []string{dir, r.workspace, r.scratch} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if os.Getuid() == 0 {
-			if err := os.Chown(d, nobody, nobody); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	r, dir := newRig(t)
 	argv := append(by, p.path, "-I", "-u", shared.script)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	unprivileged(cmd)
@@ -130,16 +113,47 @@ func launchAs(t *testing.T, p interpreter, by ...string) *rig {
 	r.Peer = wire.NewPeer(stdout, stdin, wire.PeerOptions{RingBytes: 64 << 20, Close: func() error {
 		return errors.Join(stdin.Close(), stdout.Close())
 	}})
+	r.watch(dir, func() { _ = r.Close() })
+	return r
+}
+
+// newRig makes the directories of a runner; dir holds them.
+func newRig(t *testing.T) (r *rig, dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp(shared.dir, "rig-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = &rig{t: t, stderr: &syncBuffer{}, ended: make(chan struct{}), workspace: filepath.Join(dir, "ws"), scratch: filepath.Join(dir, "scratch")}
+	for _, d := range []string{dir, r.workspace, r.scratch} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if os.Getuid() == 0 {
+			if err := os.Chown(d, nobody, nobody); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return r, dir
+}
+
+// watch waits for the process, which is made to end when the test is over.
+func (r *rig) watch(dir string, end func()) {
+	t := r.t
 	go func() {
 		defer close(r.ended)
-		_ = cmd.Wait() // how it ended is in cmd.ProcessState
+		_ = r.cmd.Wait() // how it ended is in cmd.ProcessState
 	}()
 	t.Cleanup(func() {
-		_ = r.Close()
+		end()
 		select {
 		case <-r.ended:
 		case <-time.After(10 * time.Second):
-			_ = cmd.Process.Kill()
+			_ = r.cmd.Process.Kill()
 			t.Error("the runner did not end when its input did")
 			<-r.ended
 		}
@@ -151,7 +165,6 @@ func launchAs(t *testing.T, p interpreter, by ...string) *rig {
 			_ = os.RemoveAll(dir)
 		}
 	})
-	return r
 }
 
 // result is everything that one run brought.

@@ -13,11 +13,14 @@ class Calls:
         self.asking = None  # the id of the call that the worker is busy with
         self._input = None  # restore's input, on its way to the worker
         self._open = set()
+        self._era = 0       # of the conversation: names begin anew with each
 
     def call(self, message):
         name, op, args = message.get("id"), message.get("op"), message.get("args") or {}
-        if not isinstance(name, str) or not isinstance(op, str) or not isinstance(args, dict) or name in self._open:
+        if (not isinstance(name, str) or not isinstance(op, str) or not isinstance(args, dict)
+                or (self._era, name) in self._open):
             raise frames.ProtocolError("call %.80r" % (name,))
+        name = self._era, name
         stream = message.get("in") or 0
         if stream and op not in ("put", "restore"):
             self._sup.streams.accept(stream, _Ignored()).refuse("no input is taken")
@@ -37,9 +40,16 @@ class Calls:
             self._sup.streams.accept(stream, _Ignored()).refuse(err.code)
         self.reply(name, error=err)
 
+    def forget(self):
+        """Another conversation begins: nobody waits for the answers of this one."""
+        self._era += 1
+        self._open = set()
+
     def reply(self, name, body=None, out=0, error=None):
+        if name[0] != self._era:
+            return
         self._open.discard(name)
-        message = {"type": "reply", "id": name, "out": out}
+        message = {"type": "reply", "id": name[1], "out": out}
         if error is not None:
             message["error"] = {"code": error.code, "message": str(error)[:1024]}
         elif body is not None:
@@ -112,9 +122,11 @@ class Calls:
     def answered(self, message):
         """The worker's answer; returns the parts whose bytes follow."""
         name, self.asking, self._input = self.asking, None, None
+        error, size = message.get("error"), message.get("size", 0)
         if name is None:
             return []
-        error, size = message.get("error"), message.get("size", 0)
+        if name[0] != self._era and error is None and type(size) is int and size > 0:
+            return [(None, size)]
         if error is not None or type(size) is not int or size < 0:
             self.reply(name, error=Refused("failed", str(error)))
             return []

@@ -6,6 +6,9 @@ flags, stream id and payload length, both big endian, then the payload.
 import os
 from _collections import deque
 
+from . import resume
+
+MARK = 0  # not a frame: brig takes the conversation up again
 CONTROL, DATA, END, CREDIT, RESET = 1, 2, 3, 4, 5
 
 STREAM_STDOUT, STREAM_STDERR = 1, 2
@@ -31,23 +34,58 @@ class Inbox:
 
     def __init__(self, fd):
         self.fd = fd
+        self.open = True      # its end was not seen
+        self.door = None      # a resume.Door
         self._buffer = bytearray()
+        self._seeking = False
 
     def read(self):
-        """Reads what is there and returns (frames, open)."""
+        """Reads what is there and returns the frames in it."""
         try:
             data = os.read(self.fd, 256 << 10)
         except BlockingIOError:
-            return (), True
+            return ()
+        except ConnectionResetError:
+            data = b""
+        # What follows a knock may have been read before the knock was noticed.
+        if self.door is not None and self.door.knocked():
+            self.seek()
         if not data:
-            return (), False
+            self.open = False
+            return ()
         self._buffer += data
-        return self._cut(), True
+        return self._cut()
+
+    def seek(self):
+        """Somebody has knocked: everything before brig's next mark is void."""
+        self._buffer = bytearray()
+        self._seeking = True
+        self.open = True  # there may be a new writer
 
     def _cut(self):
         frames = []
         buffer, at = self._buffer, 0
-        while len(buffer) - at >= HEADER:
+        while True:
+            if self._seeking:
+                found = buffer.find(resume.MAGIC, at)
+                at = found if found >= 0 else max(at, len(buffer) - len(resume.MAGIC) + 1)
+                if found < 0:
+                    break
+            # A mark may also follow the frames of another that was not answered in time.
+            if self.door is not None and buffer[at:at + 2] == resume.MAGIC[:2]:
+                if len(buffer) - at < resume.SIZE:
+                    break
+                answer = self.door.answer(bytes(buffer[at:at + resume.SIZE]))
+                if answer is not None:
+                    frames.append((MARK, 0, answer))
+                    self._seeking = False
+                    at += resume.SIZE
+                    continue
+                if self._seeking:
+                    at += 1
+                    continue
+            if len(buffer) - at < HEADER:
+                break
             kind, flags = buffer[at + 2], buffer[at + 3]
             stream = int.from_bytes(buffer[at + 4:at + 8], "big")
             length = int.from_bytes(buffer[at + 8:at + 12], "big")
@@ -70,6 +108,7 @@ class Outbox:
     def __init__(self, fd):
         self.fd = fd
         self.waiting = 0  # bytes
+        self.patient = False  # a reader that has gone may come back
         self._queue = deque()
 
     def send(self, kind, stream, payload=b""):
@@ -91,6 +130,12 @@ class Outbox:
         for at in range(0, len(data), MAX_PAYLOAD):
             self.send(DATA, stream, view[at:at + MAX_PAYLOAD])
 
+    def restart(self, mark):
+        """Drops what waits, half a frame too, and begins anew with a mark."""
+        self._queue.clear()
+        self._queue.append(mark)
+        self.waiting = len(mark)
+
     def flush(self):
         """Writes what the descriptor takes now; a short write is no surprise."""
         queue = self._queue
@@ -99,6 +144,12 @@ class Outbox:
             try:
                 written = os.writev(self.fd, batch)
             except BlockingIOError:
+                return
+            except ConnectionError:
+                if not self.patient:
+                    raise
+                queue.clear()
+                self.waiting = 0
                 return
             self.waiting -= written
             while written:

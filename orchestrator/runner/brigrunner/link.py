@@ -7,7 +7,7 @@ import fcntl
 import os
 import sys
 
-from . import native, text
+from . import native, resume, text
 
 F_SETPIPE_SZ = 1031
 FIONREAD = 0x541B
@@ -202,4 +202,5 @@ def _keep(*fds):
         at = fd + 1
     os.closerange(at, at + 256)
     native.soften()
+    resume.leave()
     return kept

@@ -56,6 +56,7 @@ class Stream:
         self.number = number
         self.name = "stdout" if number == frames.STREAM_STDOUT else "stderr"
         self.total = 0
+        self._passed = None  # once abandoned: how much brig was sent
         self._head = kept - kept // 2
         self._tail = Ring(kept // 2)
 
@@ -63,6 +64,8 @@ class Stream:
         """Takes a memoryview; returns whether something had to be dropped."""
         head = self._head - self.total
         self.total += len(data)
+        if self._passed is not None:
+            return True
         if head > 0:
             outbox.data(self.number, bytes(data[:head]))
             data = data[head:]
@@ -70,11 +73,18 @@ class Stream:
             self._tail.write(data)
         return self.dropped > 0
 
+    def abandon(self):
+        self._passed = min(self.total, self._head)
+
     @property
     def dropped(self):
+        if self._passed is not None:
+            return self.total - self._passed
         return max(0, self._tail.total - self._tail.size)
 
     def finish(self, run, outbox, control):
+        if self._passed is not None:
+            return
         if self.dropped:
             control({"type": "gap", "run": run, "name": self.name, "bytes": self.dropped})
         outbox.data(self.number, self._tail.content())
@@ -95,14 +105,24 @@ class Output:
         self._limit = bounds["logged"]
         self._workspace = workspace
 
+    def abandon(self):
+        """Whoever asked for the run has gone: from here on its output is only logged."""
+        for stream in self.streams.values():
+            stream.abandon()
+        self._open_log()
+
+    def _open_log(self):
+        if self.log is None:
+            self.log = Log(self._workspace, self.run, self._limit)
+            self.log.write(memoryview(self._journal))
+            self._journal = bytearray()
+
     def add(self, number, data, outbox):
         dropped = self.streams[number].add(data, outbox)
         if self.log is None:
             self._journal += data
             if dropped:
-                self.log = Log(self._workspace, self.run, self._limit)
-                self.log.write(memoryview(self._journal))
-                self._journal = bytearray()
+                self._open_log()
         else:
             self.log.write(data)
 
@@ -122,6 +142,11 @@ class Late:
     def __init__(self):
         self.run = None
         self._sent = {}
+        self._dropped = {}
+
+    def forget(self):
+        """Nobody is there any more who knows that run."""
+        self.run = None
         self._dropped = {}
 
     def begin(self, run):

@@ -2,7 +2,7 @@
 import os
 import sys
 
-from . import VERSION, frames
+from . import VERSION, frames, resume
 
 _STRINGS = ("workspace", "scratch")
 
@@ -22,6 +22,11 @@ def check(message):
         if not hello[name].startswith("/"):
             raise frames.ProtocolError("%s is not an absolute path" % name)
     hello["bounds"] = bounds
+    lease, secret = message.get("lease_ns") or 0, message.get("resume") or ""
+    if (type(lease) is not int or lease < 0 or not isinstance(secret, str)
+            or bool(lease) != (len(secret) == 64 and secret.isascii())):
+        raise frames.ProtocolError("hello without a good lease")
+    hello["lease"], hello["secret"] = lease, secret
     hello.update(claim({}))
     return hello
 
@@ -63,7 +68,7 @@ def _seed(source, target):
             pass  # it is made anew, then
 
 
-def report(directory, hello, dumpable):
+def report(directory, hello, dumpable, resumable):
     from . import observe
     observed = observe.observed(hello["workspace"], hello["scratch"], dumpable)
     observed["bounds"] = {name: hello["bounds"][name] for name in ("kept", "logged", "display")}
@@ -71,21 +76,15 @@ def report(directory, hello, dumpable):
         "type": "ready", "version": VERSION, "runner": source_hash(directory),
         "python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name,
         "executable": sys.executable or "", "packages": observe.packages(),
+        "resumable": resumable,
         "observed": observed,
     }
 
 
 def source_hash(directory):
     """SHA-256 over every file's path, NUL, content, NUL, in the order of the paths."""
-    try:
-        from _sha2 import sha256  # Python 3.12
-    except ImportError:
-        try:
-            from _sha256 import sha256
-        except ImportError:
-            from hashlib import sha256
     names = ["brigrunner/" + name for name in os.listdir(directory + "/brigrunner") if name.endswith(".py")]
-    digest = sha256()
+    digest = resume.sha256_type()()
     for name in sorted(names + ["start.py"]):
         fd = os.open(directory + "/" + name, os.O_RDONLY | os.O_CLOEXEC)
         digest.update(name.encode() + b"\0" + os.read(fd, 1 << 20) + b"\0")

@@ -31,6 +31,7 @@ class Run:
         self.source = bytearray()
         self.stream = None
         self.output = None
+        self.orphan = False   # whoever asked for it has gone
         self.asked = False    # somebody has interrupted it
         self.interrupted = self.hard = self.sweep = False
         self.final = None     # the last word of the one program, before it ended
@@ -68,6 +69,19 @@ class Runs:
         self.current = None
         self.over = False  # the one program has ended
         self._sequence = 0
+
+    def forget(self):
+        """Another conversation begins. Returns the id of the run that goes on, or ""."""
+        run = self.current
+        if run is None:
+            return ""
+        if run.phase != RUNNING:  # no code has run: it was never there
+            self.current = None
+            return ""
+        if not run.orphan:
+            run.orphan = True
+            run.output.abandon()
+        return run.id
 
     def any(self):
         """Whether a run was ever asked for."""
@@ -163,7 +177,7 @@ class Runs:
         """Announces a bundle; returns the parts whose bytes follow: [(stream, size)]."""
         run, sup = self.current, self._sup
         parts = verdict.parts(message)
-        if run is None or run.phase != RUNNING or message.get("n") != run.sequence:
+        if run is None or run.phase != RUNNING or message.get("n") != run.sequence or run.orphan:
             return [(None, size) for _, size, text in parts if text is None]  # of a thread that came too late
         size = sum(size for _, size, _ in parts)
         if run.display_bytes + size > sup.hello["bounds"]["display"] or run.displays >= verdict.MAX_DISPLAYS:
@@ -226,5 +240,8 @@ class Runs:
                         "oom_kills": max(0, sup.oom.count() - run.oom), "swept": run.swept, "state": state})
         sup.control(message)
         sup.lost = None
-        sup.late.begin(run.id)
+        if run.orphan:
+            sup.late.forget()
+        else:
+            sup.late.begin(run.id)
         self.current = None

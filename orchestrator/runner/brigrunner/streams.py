@@ -82,6 +82,15 @@ class Streams:
         self._sending = {}
         self._receiving = {}
 
+    def forget(self):
+        """Another conversation begins: aborts every stream without a word to brig."""
+        receiving = [s for s in self._receiving.values() if s.open]
+        for stream in receiving + list(self._sending.values()):
+            stream.open = False
+        for stream in receiving:
+            stream.end(True)
+        self.__init__(self._outbox)
+
     def open(self):
         stream = Sending(self._outbox, self._next)
         self._next += 2

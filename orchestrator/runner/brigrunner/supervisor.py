@@ -11,7 +11,7 @@ import time
 
 from _signal import SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGTERM, set_wakeup_fd, signal
 
-from . import VERSION, calls, frames, link, native, output, procs, ready, runs, streams, text, verdict
+from . import VERSION, calls, frames, link, native, output, procs, ready, resume, runs, streams, text, verdict
 
 HELLO_SECONDS = 10
 CONGESTED = 1 << 20  # bytes that wait for brig; beyond, the worker has to wait too
@@ -66,6 +66,7 @@ class Supervisor:
         self.streams = streams.Streams(self.outbox)
         self.oom = procs.OutOfMemoryKills()
         self.hello = None
+        self.lease = resume.Lease(0, "", dumpable)
         self.workspace = -1     # its descriptor
         self.worker = None
         self._forked = False
@@ -118,10 +119,21 @@ class Supervisor:
                 if waits[-1] <= 0:
                     complain("no hello within %d seconds" % HELLO_SECONDS)
                     self.end(64)
+            if self.lease:
+                waits.append(self._lease_left())
             self._want_all(waits)
             timeout = max(0, int(min(waits) * 1000 + 0.999)) if waits else None
             for fd, _ in self._poll.poll(timeout):
                 self._happened(fd)
+
+    def _lease_left(self):
+        """Seconds until brig has been silent for too long; ends when it has."""
+        if self.lease.left() <= 0 and self.inbox.open:
+            self._read_frames()  # this process may have been stopped while a frame was waiting
+        left = self.lease.left()
+        if left <= 0:
+            self.end(0)
+        return left
 
     def _work(self):
         """Does all that needs no waiting; returns after how many seconds to come back."""
@@ -145,7 +157,7 @@ class Supervisor:
 
     def _want_all(self, waits):
         want, worker = self._want, self.worker
-        want(self.inbox.fd, select.POLLIN)
+        want(self.inbox.fd, select.POLLIN if self.inbox.open else 0)
         want(self._wake, select.POLLIN)
         want(self.outbox.fd, select.POLLOUT if self.outbox.waiting else 0)
         if worker is None:
@@ -175,6 +187,9 @@ class Supervisor:
             self._read_frames()
         elif fd == self._wake:
             os.read(fd, 4096)
+        elif self.lease.door is not None and fd == self.lease.door.fd:
+            if self.lease.door.knocked():
+                self.inbox.seek()
         elif worker is not None and fd == worker.commands:
             worker.flush()
             self.calls.flushed()
@@ -198,8 +213,13 @@ class Supervisor:
         self.outbox.send(frames.CONTROL, 0, payload)
 
     def _read_frames(self):
-        received, open_ = self.inbox.read()
+        received = self.inbox.read()
+        if received:
+            self.lease.renew()
         for kind, stream, payload in received:
+            if kind == frames.MARK:
+                self._resume(payload)
+                continue
             if kind != frames.CONTROL:
                 self.streams.handle(kind, stream, payload)
                 continue
@@ -210,8 +230,20 @@ class Supervisor:
             if not isinstance(message, dict):
                 raise frames.ProtocolError("control message that is no JSON object")
             self._control_message(message)
-        if not open_:
+        if not self.inbox.open and self.lease.door is None:
             self.end(0)
+
+    def _resume(self, answer):
+        """Begins the conversation anew: what the one before left open is void."""
+        self.calls.forget()
+        self.streams.forget()
+        going_on = self.runs.forget()
+        self.late.forget()
+        self.outbox.restart(answer)
+        self.control({"type": "resumed", "run": going_on, "ended": self.runs.over, "ready": self._ready()})
+
+    def _ready(self):
+        return ready.report(self.directory, self.hello, self.dumpable, self.lease.door is not None)
 
     def _control_message(self, message):
         kind = message.get("type")
@@ -221,15 +253,23 @@ class Supervisor:
             self.control({"type": "ready", "version": VERSION})  # brig says what that means, and leaves
         elif kind == "hello":
             self.hello = ready.check(message)
+            self._open_door(self.hello.pop("lease"), self.hello.pop("secret"))
             self.workspace = ready.prepare(self.directory, self.hello)
             self.start_worker()
-            self.control(ready.report(self.directory, self.hello, self.dumpable))
+            self.control(self._ready())
         elif kind == "run":
             self.runs.request(message)
         elif kind == "call":
             self.calls.call(message)
         else:
             raise frames.ProtocolError("unknown message %.40r" % (kind,))
+
+    def _open_door(self, lease, secret):
+        self.lease = resume.Lease(lease, secret, self.dumpable)
+        door = self.lease.door
+        if door is not None:
+            self.inbox.door, self.outbox.patient = door, True
+            self._want(door.fd, select.POLLIN)
 
     # The worker's life.
 
