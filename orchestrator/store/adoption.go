@@ -20,6 +20,11 @@ ORDER BY s.created, s.id`
 // Sessions lists every session of the owner, whoever holds it, the oldest first.
 // A row that this version cannot read in full has its Err set.
 func (s *Store) Sessions(ctx context.Context) ([]Session, error) {
+	leave, err := s.enter("list the recorded sessions")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	rows, err := s.durable.QueryContext(ctx, selectAll)
 	if err != nil {
 		return nil, s.explain("list the recorded sessions", err)
@@ -74,6 +79,11 @@ func scan(rows *sql.Rows) (Session, error) {
 // Claim passes a session from a process, which the caller knows to be dead, to
 // this one. Of any number of claimants exactly one gets nil; ErrClaimed: another one did.
 func (s *Store) Claim(ctx context.Context, id, from string) error {
+	leave, err := s.enter("take a session over")
+	if err != nil {
+		return err
+	}
+	defer leave()
 	tx, err := s.durable.BeginTx(ctx, nil)
 	if err != nil {
 		return s.explain("take a session over", err)
@@ -88,6 +98,11 @@ func (s *Store) Claim(ctx context.Context, id, from string) error {
 // Forget removes a session of a process that the caller knows to be dead.
 // ErrClaimed: that process does not hold it any more.
 func (s *Store) Forget(ctx context.Context, id, from string) error {
+	leave, err := s.enter("forget a session")
+	if err != nil {
+		return err
+	}
+	defer leave()
 	tx, err := s.durable.BeginTx(ctx, nil)
 	if err != nil {
 		return s.explain("forget a session", err)
@@ -117,13 +132,23 @@ func (s *Store) decide(tx *sql.Tx, doing string, r sql.Result, err error) error 
 // Orphan records when somebody first noticed that the holder of an instance is
 // dead; a later call changes nothing.
 func (s *Store) Orphan(ctx context.Context, id sandbox.InstanceID, at time.Time) error {
-	_, err := s.durable.ExecContext(ctx, "UPDATE instances SET orphaned = ? WHERE id = ? AND orphaned = 0", millis(at), string(id))
+	leave, err := s.enter("record that an instance has no brig")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	_, err = s.durable.ExecContext(ctx, "UPDATE instances SET orphaned = ? WHERE id = ? AND orphaned = 0", millis(at), string(id))
 	return s.explain("record that an instance has no brig", err)
 }
 
 // Orphans says why the rows of earlier sessions may be missing: a database was
 // moved aside and nobody has seen to their files since. Empty: they are not.
 func (s *Store) Orphans(ctx context.Context) (why string, err error) {
+	leave, err := s.enter("ask for sessions without a record")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
 	err = s.durable.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = 'orphans'").Scan(&why)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -133,6 +158,11 @@ func (s *Store) Orphans(ctx context.Context) (why string, err error) {
 
 // SeenToOrphans ends what Orphans says.
 func (s *Store) SeenToOrphans(ctx context.Context) error {
-	_, err := s.durable.ExecContext(ctx, "DELETE FROM meta WHERE key = 'orphans'")
+	leave, err := s.enter("note that sessions without a record were seen to")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	_, err = s.durable.ExecContext(ctx, "DELETE FROM meta WHERE key = 'orphans'")
 	return s.explain("note that sessions without a record were seen to", err)
 }

@@ -17,6 +17,8 @@ var (
 	// ErrNotHeld is the answer to a change of a session that this process does not
 	// hold: it was removed, or another process has taken it over.
 	ErrNotHeld = errors.New("this process does not hold the session")
+	// ErrClosed is the answer to every call after Close.
+	ErrClosed = errors.New("the session store is closed")
 	// ErrClaimed is Claim's and Forget's answer when another process was first.
 	ErrClaimed = errors.New("another process has taken the session over")
 )

@@ -50,7 +50,8 @@ type Store struct {
 	durable *sql.DB // a commit is on the disk
 	soon    *sql.DB // a commit is with the kernel
 
-	close    sync.Once
+	calls    sync.RWMutex // held for reading by each call, for writing by Close
+	closed   bool         // guarded by calls, as is closeErr
 	closeErr error
 }
 
@@ -241,12 +242,26 @@ func (s *Store) disconnect() error {
 
 // Close waits for calls under way. It is idempotent.
 func (s *Store) Close() error {
-	s.close.Do(func() {
-		if err := s.disconnect(); err != nil {
-			s.closeErr = fmt.Errorf("close the session store: %w", err)
-		}
-	})
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	if s.closed {
+		return s.closeErr
+	}
+	s.closed = true
+	if err := s.disconnect(); err != nil {
+		s.closeErr = fmt.Errorf("close the session store: %w", err)
+	}
 	return s.closeErr
+}
+
+// enter lets a call in; it owes a call of leave.
+func (s *Store) enter(doing string) (leave func(), err error) {
+	s.calls.RLock()
+	if s.closed {
+		s.calls.RUnlock()
+		return nil, fmt.Errorf("%s: %w", doing, ErrClosed)
+	}
+	return s.calls.RUnlock, nil
 }
 
 // Path is the database file.

@@ -19,6 +19,11 @@ import (
 // instance. What x says about these is not read. It survives a power cut from the
 // first Bind on. ErrNameTaken: its name is in use.
 func (s *Store) Add(ctx context.Context, x Session) error {
+	leave, err := s.enter("record session " + x.Name)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	base, err := encodeBase(x.Base)
 	if err == nil {
 		_, err = s.soon.ExecContext(ctx, `
@@ -96,6 +101,11 @@ func (s *Store) Note(ctx context.Context, id, note string) error {
 }
 
 func (s *Store) mark(ctx context.Context, doing, id, statement string, args ...any) error {
+	leave, err := s.enter(doing)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	r, err := s.soon.ExecContext(ctx, statement, args...)
 	if err != nil {
 		return s.explain(doing, err)
@@ -112,6 +122,11 @@ func (s *Store) Remove(ctx context.Context, id string) error {
 
 // change is a durable transaction on one session of this process.
 func (s *Store) change(ctx context.Context, doing, id string, f func(*sql.Tx) (sql.Result, error)) error {
+	leave, err := s.enter(doing)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	tx, err := s.durable.BeginTx(ctx, nil)
 	if err != nil {
 		return s.explain(doing, err)

@@ -177,9 +177,7 @@ func TestContextEndsACall(t *testing.T) {
 	}
 	shut(t, s)
 	shut(t, s)
-	if err := s.Add(t.Context(), row("s1")); err == nil {
-		t.Error("added to a closed store")
-	}
+	wantIs(t, "add to a closed store", s.Add(t.Context(), row("s1")), ErrClosed)
 }
 
 // Another one's transaction is waited for, and no longer than ctx allows.
