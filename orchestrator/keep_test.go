@@ -82,7 +82,7 @@ func TestNotKept(t *testing.T) {
 	if got := next.adopt(t); len(got) != 0 {
 		t.Errorf("adopted %v", got)
 	}
-	if err := next.Sweep(t.Context()); err != nil {
+	if _, err := next.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	next.empty(t)
@@ -109,7 +109,7 @@ func TestSweepSparesWhatIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, b := range map[string]*brig{"without the store": without, "with it": with} {
-		if err := b.Sweep(t.Context()); err != nil {
+		if _, err := b.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(filepath.Join(s.home.workspace, "f")); err != nil {
@@ -126,7 +126,7 @@ func TestSweepSparesWhatIsKept(t *testing.T) {
 	got := third.adopt(t)["a"]
 	// What another process has taken over is still named after the dead one.
 	for _, b := range []*brig{with, without} {
-		if err := b.Sweep(t.Context()); err != nil {
+		if _, err := b.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestSweepSparesWhatIsKept(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(flags, first.own.Token())); err != nil {
 		t.Fatalf("control: %v", err)
 	}
-	if err := third.Sweep(t.Context()); err != nil {
+	if _, err := third.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(flags, first.own.Token())); err == nil {
@@ -157,7 +157,7 @@ func TestSweepAfterTheLease(t *testing.T) {
 	if err := next.store.Orphan(t.Context(), id, time.Now().Add(-3*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if err := next.Sweep(t.Context()); err != nil {
+	if _, err := next.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := h.first.Instances(); n != 0 {
@@ -194,7 +194,7 @@ func TestDamagedStoreLosesNoFiles(t *testing.T) {
 	}
 	for range 2 { // the second one knows of nothing any more
 		next := h.start(t, keepOn)
-		if err := next.Sweep(t.Context()); err != nil {
+		if _, err := next.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(filepath.Join(s.home.workspace, "f")); err != nil {

@@ -20,8 +20,10 @@ const sweepBound = 5 * time.Second
 // Sweep removes what dead processes of the same owner left: instances,
 // directories and records of sessions that were not to be kept, lock files. What a
 // later brig can still take over stays; see Adopt. A backend that
-// is not usable now is passed over; what it holds goes another time.
-func (o *Orchestrator) Sweep(ctx context.Context) error {
+// is not usable now is passed over; what it holds goes another time. What was
+// removed is counted beside an error as well.
+func (o *Orchestrator) Sweep(ctx context.Context) (Swept, error) {
+	swept := Swept{Instances: map[sandbox.Kind]int{}}
 	spared, err := o.shelter(ctx)
 	keep := func(id sandbox.InstanceID) bool { return o.ownerLives(id) || spared.instance(id) }
 	var wg sync.WaitGroup
@@ -32,24 +34,36 @@ func (o *Orchestrator) Sweep(ctx context.Context) error {
 			continue
 		}
 		wg.Go(func() {
-			_, err := backend.Sweep(ctx, o.options.Owner.ID(), keep)
+			n, err := backend.Sweep(ctx, o.options.Owner.ID(), keep)
+			mu.Lock()
+			defer mu.Unlock()
+			if n > 0 {
+				swept.Instances[kind] = n
+			}
 			var gone *sandbox.Unavailable
 			if err != nil && !errors.As(err, &gone) {
-				mu.Lock()
-				defer mu.Unlock()
 				errs = append(errs, fmt.Errorf("sweep %s: %w", kind, err))
 			}
 		})
 	}
 	wg.Wait()
-	if err = o.sweepHomes(ctx, spared); err == nil {
+	if swept.Sessions, err = o.sweepHomes(ctx, spared); err == nil {
 		err = o.strike(ctx, spared)
 	}
 	errs = append(errs, err)
 	// Last: a lock file is what tells the others that its owner is dead.
 	_, err = o.options.Owner.Sweep()
-	return errors.Join(append(errs, err)...)
+	return swept, errors.Join(append(errs, err)...)
 }
+
+// Swept is what a sweep removed.
+type Swept struct {
+	Instances map[sandbox.Kind]int `json:"instances"` // only what is not zero
+	Sessions  int                  `json:"sessions"`  // directories of sessions
+}
+
+// Any says that there was something.
+func (s Swept) Any() bool { return len(s.Instances) > 0 || s.Sessions > 0 }
 
 // sweepOnce starts the first sweep beside the first session. Nobody hears of
 // its errors: whoever wants to know calls Sweep.
@@ -63,7 +77,7 @@ func (o *Orchestrator) sweepOnce() {
 			// Not ended by Close: a short-lived brig is the one that sweeps most.
 			ctx, cancel := context.WithTimeoutCause(context.Background(), sweepBound, errTooSlow)
 			defer cancel()
-			_ = o.Sweep(ctx)
+			_, _ = o.Sweep(ctx)
 		})
 	}
 }
@@ -94,14 +108,14 @@ func (o *Orchestrator) knownDown(kind sandbox.Kind) bool {
 }
 
 // sweepHomes removes the directories of sessions whose brig is dead.
-func (o *Orchestrator) sweepHomes(ctx context.Context, spared shelter) error {
+func (o *Orchestrator) sweepHomes(ctx context.Context, spared shelter) (removed int, err error) {
 	homes := filepath.Join(o.options.Paths.Data, homesDir)
 	entries, err := os.ReadDir(homes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return fmt.Errorf("list session directories: %w", err)
+		return 0, fmt.Errorf("list session directories: %w", err)
 	}
 	var errs []error
 	for _, entry := range entries {
@@ -111,11 +125,15 @@ func (o *Orchestrator) sweepHomes(ctx context.Context, spared shelter) error {
 			continue
 		}
 		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx))...)
+			return removed, errors.Join(append(errs, context.Cause(ctx))...)
 		}
-		errs = append(errs, removeTree(dir))
+		err := removeTree(dir)
+		if err == nil {
+			removed++
+		}
+		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return removed, errors.Join(errs...)
 }
 
 // kept says that a session directory must stay; where it cannot tell, it stays.

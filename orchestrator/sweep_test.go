@@ -39,8 +39,12 @@ func TestSweepTakesOnlyWhatIsDead(t *testing.T) {
 	}
 	rig.docker.AddLeftover("another owner", sandbox.InstanceID(dead+"-7"))
 
-	if err := rig.Sweep(t.Context()); err != nil {
+	swept, err := rig.Sweep(t.Context())
+	if err != nil {
 		t.Fatal(err)
+	}
+	if swept.Sessions != 1 || len(swept.Instances) != 1 || swept.Instances[sandbox.Docker] != 1 {
+		t.Errorf("swept %+v, want one directory and one instance", swept)
 	}
 	for name, stays := range made {
 		if _, err := os.Stat(filepath.Join(homes, name)); (err == nil) != stays {
