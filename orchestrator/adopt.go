@@ -123,7 +123,8 @@ func (s *Session) takeOver(ctx context.Context, row store.Session) (usable bool,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if row.Lifetime > 0 {
-		s.expiry.opened = row.Created
+		// Only wall clocks go from one brig to the next; from here on it is the monotonic one.
+		s.expiry.opened = time.Now().Add(-max(time.Since(row.Created), 0))
 		s.expiry.timer.Reset(s.expiry.next(time.Now()))
 	}
 	return true, err

@@ -64,6 +64,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 		defer ask()
 		o := v.watch(ctx, asked)
 		o.notCarried = s.bringBack(v)
+		o.full = s.stillFull(o.verdict.Cause)
 		s.settle(v, o)
 		s.recordEnd()
 		v.outlet.end()
@@ -142,7 +143,7 @@ func (s *Session) settle(v *supervisor, o outcome) {
 // result puts together what brig saw and what the runner said.
 func (v *supervisor) result(r Result, st Stamp, fresh string, o outcome) Result {
 	r.Cause, r.RunnerReported = o.verdict.Cause, o.verdict.RunnerReported
-	r.Detail, r.Elapsed, r.Stamp = join(append([]string{o.verdict.Detail, fresh}, o.notCarried...)...), o.elapsed, st
+	r.Detail, r.Elapsed, r.Stamp = join(append([]string{o.verdict.Detail, o.full, fresh}, o.notCarried...)...), o.elapsed, st
 	r.NotCarried = o.notCarried
 	r.Stdout, r.Stderr, r.Displays = v.outlet.stdout, v.outlet.stderr, v.outlet.displays
 	r.State = wire.StateLost

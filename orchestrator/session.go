@@ -43,6 +43,7 @@ type Session struct {
 	record  record             // what the store knows of it
 	lost    *lostInstance      // without a connection, and may live; nil: there is none
 	note    string             // see Note
+	filled  bool               // an instance ended because the workspace was over its limit
 	mirror  *mirror            // of the latest instance; nil: it sees the host's workspace itself
 
 	gone     chan struct{} // closed when the session is
@@ -75,9 +76,11 @@ func (s *Session) notice() {
 	case <-s.bound.instance.Done():
 		s.move(eventLost)
 		s.loss = "its instance had ended"
-		if e := s.bound.instance.Cause(); e.Detail != "" {
+		e := s.bound.instance.Cause()
+		if e.Detail != "" {
 			s.loss += ": " + e.Detail
 		}
+		s.filled = s.filled || e.Cause == sandbox.DiskOut
 		s.part(s.bound.instance)
 	default:
 	}

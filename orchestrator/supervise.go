@@ -47,6 +47,7 @@ type outcome struct {
 	seen    bool
 	alive   bool // the instance can take another run
 	elapsed time.Duration
+	full    string // says that the workspace is over its limit, and how to free it
 	// notCarried says which files are not the same on both sides of a Detached instance.
 	notCarried []string
 }

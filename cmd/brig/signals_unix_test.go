@@ -27,7 +27,7 @@ type started struct {
 }
 
 // startRun starts brig as an ordinary user without an engine and waits until the code runs.
-func startRun(t *testing.T, code string) *started {
+func startRun(t *testing.T, code string, flags ...string) *started {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		sandboxtest.Skip(t, "python3 on PATH", "none")
@@ -36,7 +36,7 @@ func startRun(t *testing.T, code string) *started {
 	if err := giveToOrdinary(home); err != nil {
 		t.Fatal(err)
 	}
-	s := &started{Cmd: exec.CommandContext(t.Context(), copyOfTest(t), "run", "-c", code)}
+	s := &started{Cmd: exec.CommandContext(t.Context(), copyOfTest(t), append(append([]string{"run"}, flags...), "-c", code)...)}
 	s.Dir = home
 	s.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_RUNTIME_DIR=" + filepath.Join(home, "run"),
