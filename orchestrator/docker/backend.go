@@ -17,6 +17,7 @@ type Backend struct {
 	images   *images.Trust
 	count    atomic.Int64 // of containers made
 	patience patience
+	adopted  sync.Map // ids of containers that other processes made and this one has
 	refs     sync.Map // imageKey → images.Ref that was trusted last
 
 	mu      sync.Mutex

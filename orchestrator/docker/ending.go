@@ -69,6 +69,8 @@ func (x *box) status(ctx context.Context, counted bool) (sandbox.Ending, bool) {
 func (x *box) killed(ctx context.Context, counted bool) sandbox.Ending {
 	told := x.told.testify(ctx)
 	switch {
+	case told.killed && !x.engine.accepts(ctx):
+		return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the docker engine at " + x.engine.endpoint + " is ending, and ended the container"}
 	case told.killed:
 		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the engine was asked to kill the container"}
 	case counted || told.oom:
@@ -76,4 +78,19 @@ func (x *box) killed(ctx context.Context, counted bool) sandbox.Ending {
 	default:
 		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the container was killed from outside"}
 	}
+}
+
+// accepts tells whether the engine takes a new connection: one that ends first
+// stops doing that and then kills its containers, while it still answers on old ones.
+func (e *engine) accepts(ctx context.Context) bool {
+	_, _, dial, err := e.dial()
+	if err != nil {
+		return false
+	}
+	conn, err := dial(ctx)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }

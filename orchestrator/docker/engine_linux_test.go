@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
 	"brig/images"
@@ -26,13 +25,15 @@ import (
 // included (with none, it would take the other one's bridge away), and gives it
 // the base and the core image.
 type ownEngine struct {
-	cmd      *exec.Cmd
-	endpoint string
-	ended    chan struct{}
-	end      sync.Once
+	dir, endpoint string
+	args          []string
+	cmd           *exec.Cmd
+	ended         chan struct{}
+	end           *sync.Once
 }
 
-func startEngine(t *testing.T, flags ...string) *ownEngine {
+// startEngine gives dockerd further arguments; a later one wins over an earlier one.
+func startEngine(t *testing.T, args ...string) *ownEngine {
 	t.Helper()
 	source := engineBackend(t, images.Core)
 	if os.Getuid() != 0 {
@@ -44,36 +45,46 @@ func startEngine(t *testing.T, flags ...string) *ownEngine {
 		}
 	}
 	dir := socketDir(t)
-	e := &ownEngine{endpoint: "unix://" + dir + "/docker.sock", ended: make(chan struct{})}
-	log, err := os.Create(filepath.Join(dir, "log"))
+	e := &ownEngine{dir: dir, endpoint: "unix://" + dir + "/docker.sock", args: args}
+	e.start(t)
+	t.Cleanup(func() { e.stop(t, dir) })
+	e.load(t, source, e.client(t))
+	return e
+}
+
+// start starts the engine, also again after its end, and returns when it answers.
+func (e *ownEngine) start(t *testing.T) {
+	t.Helper()
+	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	e.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", "--net", "dockerd",
-		"--host", e.endpoint, "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid",
-		"--bridge", "none", "--iptables=false", "--ip6tables=false")
-	e.cmd.Args = append(e.cmd.Args, flags...)
-	e.cmd.Stdout, e.cmd.Stderr = log, log
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := e.cmd.Start(); err != nil {
+	// What was killed may still stand in the process table, where nobody reaps it.
+	_ = os.Remove(filepath.Join(e.dir, "pid"))
+	_ = os.Remove(filepath.Join(e.dir, "exec", "containerd", "containerd.pid"))
+	args := append([]string{
+		"--net", "dockerd",
+		"--host", e.endpoint, "--data-root", e.dir + "/data", "--exec-root", e.dir + "/exec", "--pidfile", e.dir + "/pid",
+		"--bridge", "none", "--iptables=false", "--ip6tables=false",
+	}, e.args...)
+	cmd, ended := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", args...), make(chan struct{})
+	e.cmd, e.ended, e.end = cmd, ended, &sync.Once{}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = e.cmd.Wait()
-		close(e.ended)
+		_ = cmd.Wait()
+		close(ended)
 	}()
-	t.Cleanup(func() { e.stop(t, dir) })
-	cli, err := client.NewClientWithOpts(client.WithHost(e.endpoint), client.WithAPIVersionNegotiation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cli.Close()
+	cli := e.client(t)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); ; <-tick.C {
 		if _, err := cli.Ping(t.Context()); err == nil {
-			break
+			return
 		}
 		select {
 		case <-e.ended:
@@ -85,8 +96,22 @@ func startEngine(t *testing.T, flags ...string) *ownEngine {
 			t.Fatal("the second dockerd does not answer")
 		}
 	}
-	e.load(t, source, cli)
-	return e
+}
+
+func (e *ownEngine) client(t *testing.T) *client.Client {
+	t.Helper()
+	cli, err := client.NewClientWithOpts(client.WithHost(e.endpoint), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cli.Close() })
+	return cli
+}
+
+// backend is a backend on this engine.
+func (e *ownEngine) backend(t *testing.T) *Backend {
+	t.Helper()
+	return newBackend(t, func(o *Options) { o.Endpoint = e.endpoint })
 }
 
 // load copies the images over, so that nothing has to be built there.
@@ -118,9 +143,12 @@ func (e *ownEngine) load(t *testing.T, source *Backend, to *client.Client) {
 func (e *ownEngine) signal(s syscall.Signal) { _ = e.cmd.Process.Signal(s) }
 
 // kill ends the engine the hard way; its containerd and shims go on.
-func (e *ownEngine) kill() {
+func (e *ownEngine) kill() { e.finish(syscall.SIGKILL) }
+
+// finish ends it with a signal and waits for that.
+func (e *ownEngine) finish(s syscall.Signal) {
 	e.end.Do(func() {
-		e.signal(syscall.SIGKILL)
+		e.signal(s)
 		<-e.ended
 	})
 }
@@ -161,40 +189,10 @@ func atoi(s string) int {
 	return n
 }
 
-// TestEngineDies: no end was seen, so none is reported, and success least of all.
-func TestEngineDies(t *testing.T) {
-	own := startEngine(t)
-	b := newBackend(t, func(o *Options) { o.Endpoint = own.endpoint })
-	i := session(t, b, coreBase(), t.TempDir())
-	idle := session(t, b, coreBase(), t.TempDir())
-	o := runUntil(limited(t), i, "print('on', flush=True)\nimport time\ntime.sleep(600)", func(string) { own.kill() })
-	wantLost(t, o.err, sandbox.BackendLost)
-	if o.stdout.String() != "on\n" {
-		t.Errorf("stdout %q", o.stdout.String())
-	}
-	<-idle.Done()
-	if c := idle.Cause(); c.Cause != sandbox.BackendLost {
-		t.Errorf("the idle one: %+v", c)
-	}
-	_, err := b.Prepare(limited(t), coreBase(), t.TempDir())
-	var u *sandbox.Unavailable
-	if !errors.As(err, &u) || u.Code != "engine-stale-socket" {
-		t.Errorf("prepare on a dead engine: %v", err)
-	}
-	for _, x := range []*instance{i, idle} {
-		var left *sandbox.LeftBehind
-		if err := x.Close(limited(t)); !errors.As(err, &left) || !strings.Contains(left.Error(), x.box.name) {
-			t.Errorf("close on a dead engine: %v", err)
-		}
-		x.closeErr = nil // said; the cleanup of the helper asks again
-	}
-}
-
-// TestEngineWithoutImages: what a start could not build is no part of a forecast
+// engineWithoutImages: what a start could not build is no part of a forecast
 // either, and it is a step down and no mistake.
-func TestEngineWithoutImages(t *testing.T) {
-	own := startEngine(t)
-	b := newBackend(t, func(o *Options) { o.Endpoint = own.endpoint })
+func engineWithoutImages(t *testing.T, own *ownEngine) {
+	b := own.backend(t)
 	if _, err := b.Capabilities(limited(t), coreBase()); err != nil {
 		t.Fatalf("control: %v", err)
 	}
@@ -207,7 +205,7 @@ func TestEngineWithoutImages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bare := newBackend(t, func(o *Options) { o.Endpoint = own.endpoint })
+	bare := own.backend(t)
 	_, forecast := bare.Capabilities(limited(t), coreBase())
 	_, start := bare.Prepare(limited(t), coreBase(), t.TempDir())
 	for what, err := range map[string]error{"forecast": forecast, "start": start} {
@@ -216,50 +214,5 @@ func TestEngineWithoutImages(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-}
-
-// TestEngineHangs stops the engine's process: everything stays within its bounds.
-func TestEngineHangs(t *testing.T) {
-	own := startEngine(t)
-	b := newBackend(t, func(o *Options) { o.Endpoint = own.endpoint })
-	i := session(t, b, coreBase(), t.TempDir())
-	within := func(what string, bound time.Duration, f func()) {
-		t.Helper()
-		began := time.Now()
-		f()
-		if took := time.Since(began); took > bound {
-			t.Errorf("%s took %s", what, took)
-		}
-	}
-	own.signal(syscall.SIGSTOP)
-	within("probe", 5*time.Second, func() {
-		var u *sandbox.Unavailable
-		if _, err := b.Probe(limited(t)); !errors.As(err, &u) || u.Code != "engine-hung" {
-			t.Errorf("probe: %v", err)
-		}
-	})
-	short, cancel := context.WithTimeout(limited(t), 2*time.Second)
-	defer cancel()
-	workspace := t.TempDir()
-	within("prepare", 10*time.Second, func() {
-		if _, err := b.Prepare(short, coreBase(), workspace); err == nil {
-			t.Error("prepared on a hung engine")
-		}
-	})
-	within("close", 12*time.Second, func() {
-		var left *sandbox.LeftBehind
-		if err := i.Close(limited(t)); !errors.As(err, &left) {
-			t.Errorf("close: %v", err)
-		}
-	})
-	own.signal(syscall.SIGCONT)
-	// What was asked for without an answer is carried out late, and swept.
-	e, err := b.reachAgain(limited(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.cli.ContainerRemove(limited(t), i.box.name, container.RemoveOptions{Force: true}); err == nil {
-		t.Log("the container was still there")
-	}
-	i.closeErr = nil
+	own.load(t, engineBackend(t, images.Core), own.client(t))
 }

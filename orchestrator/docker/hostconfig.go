@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -40,6 +41,7 @@ type spec struct {
 	seccomp   string
 	cpus      int // of the engine
 	podman    bool
+	lease     time.Duration // zero: it ends with brig's stream
 }
 
 // place is where the workspace lives.
@@ -64,7 +66,7 @@ func (s spec) config(labels map[string]string) *container.Config {
 		Env:         s.environment(),
 		WorkingDir:  workspacePath,
 		OpenStdin:   true,
-		StdinOnce:   true, // when brig's stream ends, so does the runner's input, and so the runner
+		StdinOnce:   s.lease == 0, // when brig's stream ends, so does the runner's input, and so the runner, unless it has a lease
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		StopSignal: "SIGKILL",
 	}

@@ -3,6 +3,7 @@ package docker
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -63,7 +64,7 @@ func awaitNone(t *testing.T, b *Backend, bound time.Duration, filter func(contai
 		var left []string
 		for _, c := range containersOf(t, b) {
 			if filter(c) {
-				left = append(left, c.Names[0]+" "+c.Status)
+				left = append(left, fmt.Sprint(c.Names, " ", c.Status)) // one that is being removed has no name
 			}
 		}
 		if len(left) == 0 {

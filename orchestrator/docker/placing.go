@@ -75,13 +75,9 @@ func (p placing) workspaceFor(directory string) (place, error) {
 	if !p.bind {
 		return place{}, nil
 	}
-	absolute, err := filepath.Abs(directory)
+	resolved, err := resolve(directory)
 	if err != nil {
-		return place{}, fmt.Errorf("resolve the workspace: %w", err)
-	}
-	resolved, err := filepath.EvalSymlinks(absolute)
-	if err != nil {
-		return place{}, fmt.Errorf("resolve the workspace: %w", err)
+		return place{}, err
 	}
 	if os.Getuid() == 0 {
 		if err := give(resolved, p.user); err != nil {
@@ -89,6 +85,19 @@ func (p placing) workspaceFor(directory string) (place, error) {
 		}
 	}
 	return place{directory: resolved}, nil
+}
+
+// resolve is the path under which the engine is given a directory.
+func resolve(directory string) (string, error) {
+	absolute, err := filepath.Abs(directory)
+	if err != nil {
+		return "", fmt.Errorf("resolve the workspace: %w", err)
+	}
+	resolved, err := filepath.EvalSymlinks(absolute)
+	if err != nil {
+		return "", fmt.Errorf("resolve the workspace: %w", err)
+	}
+	return resolved, nil
 }
 
 // give changes the owner of a directory and of what lies in it. It goes through

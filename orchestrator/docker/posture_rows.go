@@ -219,7 +219,7 @@ func inheritedFDs(ev evidence) sandbox.Layer {
 		"started by the engine with three pipes of its own",
 		fmt.Sprintf("tty %v, stdin once %v", ev.out.Config.Tty, ev.out.Config.StdinOnce),
 		need(!ev.out.Config.Tty, "terminal", "the engine gave the container a terminal"),
-		need(ev.out.Config.OpenStdin && ev.out.Config.StdinOnce, "stdin-stays-open", "the runner's input would outlive brig"),
+		need(ev.out.Config.OpenStdin && ev.endsByItself(), "stdin-stays-open", "the runner's input would outlive brig"),
 	)
 }
 
@@ -326,9 +326,12 @@ func treeKill(ev evidence) sandbox.Layer {
 		need(ev.in.PID == 1 && ev.out.HostConfig.PidMode.IsPrivate(), "not-first", "the runner is not the first process of a namespace of its own"),
 		need(ev.out.HostConfig.AutoRemove, "not-removed", "the engine would keep the container"),
 		need(ev.out.HostConfig.RestartPolicy.IsNone(), "restarts", "the engine would start the container again"),
-		need(ev.out.Config.StdinOnce, "stdin-stays-open", "the runner would outlive brig"),
+		need(ev.endsByItself(), "stdin-stays-open", "the runner would outlive brig"),
 	)
 }
+
+// endsByItself: the runner's input ends with brig's stream, or the runner was given a lease.
+func (ev evidence) endsByItself() bool { return ev.out.Config.StdinOnce || ev.want.lease > 0 }
 
 func onlyLoopback(interfaces []string) bool {
 	return len(interfaces) == 1 && interfaces[0] == "lo"

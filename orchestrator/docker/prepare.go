@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -56,7 +58,13 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 // reached, if it cannot be reached any more.
 func (b *Backend) orGone(ctx context.Context, e *engine, err error) error {
 	var known *sandbox.Unavailable
-	if ctx.Err() != nil || errors.As(err, &known) || isAnswer(err) {
+	if errors.As(err, &known) {
+		return err
+	}
+	if full := e.diskFull(err); full != nil {
+		return full
+	}
+	if ctx.Err() != nil || isAnswer(err) {
 		return err
 	}
 	b.forget(e)
@@ -64,6 +72,19 @@ func (b *Backend) orGone(ctx context.Context, e *engine, err error) error {
 		return gone
 	}
 	return err
+}
+
+// diskFull is the reason why the engine can make nothing, if it is its disk. An
+// engine says so in words only: its error has no kind of its own.
+func (e *engine) diskFull(err error) *sandbox.Unavailable {
+	if !errdefs.IsInternal(err) && !errdefs.IsUnknown(err) || !strings.Contains(err.Error(), "no space left on device") {
+		return nil
+	}
+	where := "its disk"
+	if e.info.DockerRootDir != "" {
+		where = "the disk that holds its " + printable(e.info.DockerRootDir)
+	}
+	return withCause(unavailable(e.endpoint, "engine-disk-full", nil, where+" is full", e.undoOr("docker system df")), err)
 }
 
 // isAnswer tells an error that the engine sent from one of the way to it.
@@ -89,7 +110,7 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 	id := fmt.Sprintf("%s-c%d", b.options.Process, b.count.Add(1))
 	return spec{
 		name: "brig-" + id, id: id, image: ref, tier: a.tier, limits: base.Limits.WithDefaults(), runtime: a.runtime, workspace: where,
-		user: placing.user, seccomp: a.profile, cpus: e.info.NCPU, podman: e.podman,
+		user: placing.user, seccomp: a.profile, cpus: e.info.NCPU, podman: e.podman, lease: base.Lease,
 	}, nil
 }
 
@@ -99,13 +120,16 @@ type box struct {
 	patience patience
 	name     string
 	id       string
+	label    sandbox.InstanceID // what Sweep asks about
 	stream   types.HijackedResponse
 	out      *demux
 	exited   *exitWatch
 	told     *witness   // what the engine says by itself
 	meter    *meter     // nil where the control groups cannot be read from here
 	disk     *diskWatch // nil where the workspace has a size of its own
-	warnings []string   // of the engine, about what it was asked to make
+	renewing sync.WaitGroup
+	after    func()   // nil, or what else is to be done in the end
+	warnings []string // of the engine, about what it was asked to make
 }
 
 // start makes a container and starts it. Whatever fails, even without an answer,
@@ -118,7 +142,7 @@ func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err err
 	defer release()
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the engine took longer than %s", startTimeout))
 	defer cancel()
-	made := &box{engine: e, name: s.name, patience: b.patience}
+	made := &box{engine: e, name: s.name, label: sandbox.InstanceID(s.id), patience: b.patience}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, made.undo(ctx))
@@ -180,8 +204,9 @@ func (x *box) undo(ctx context.Context) error {
 	return nil
 }
 
-// free gives back what brig holds for a container.
+// free gives back what brig holds for a container whose stream is closed.
 func (x *box) free() {
+	x.renewing.Wait()
 	if x.exited != nil {
 		x.exited.stop()
 	}
@@ -190,6 +215,9 @@ func (x *box) free() {
 	}
 	x.meter.close()
 	x.disk.close()
+	if x.after != nil {
+		x.after()
+	}
 }
 
 // remove kills and removes the container, and returns nil when it is gone.

@@ -23,6 +23,7 @@ type prepared struct {
 	container *box
 	peer      *wire.Peer
 	ready     wire.Ready
+	secret    string // of a lease
 	posture   sandbox.Posture
 	directory string // that Prepare was given
 
@@ -45,16 +46,27 @@ func greet(ctx context.Context, e *engine, s spec, x *box, directory string) (*p
 		err = p.explain(ctx, err)
 		return nil, errors.Join(err, p.peer.Close(), x.undo(ctx))
 	}
+	x.renew(p.peer, s.lease)
 	return p, nil
 }
 
 func (p *prepared) observe(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, helloTimeout, fmt.Errorf("the runner took longer than %s to answer", helloTimeout))
 	defer cancel()
-	p.ready, err = p.peer.Hello(ctx, wire.Hello{Workspace: workspacePath, Scratch: scratchPath, Bounds: p.spec.limits.Bounds()})
+	hello := wire.Hello{Workspace: workspacePath, Scratch: scratchPath, Bounds: p.spec.limits.Bounds()}
+	if p.spec.lease > 0 {
+		p.secret = wire.NewSecret()
+		hello.Lease, hello.Resume = p.spec.lease, p.secret
+	}
+	p.ready, err = p.peer.Hello(ctx, hello)
 	if err != nil {
 		return fmt.Errorf("greet the runner: %w", err)
 	}
+	return p.seal(ctx)
+}
+
+// seal reads back what holds, from inside by what the runner says and from outside.
+func (p *prepared) seal(ctx context.Context) (err error) {
 	if p.ready.Runner != runner.Hash() {
 		return fmt.Errorf("greet the runner: it is %s, this brig trusts %.16s", printable(p.ready.Runner), runner.Hash())
 	}
@@ -84,7 +96,7 @@ func (p *prepared) Bind(ctx context.Context, claim sandbox.Claim) (sandbox.Insta
 	if _, err := i.Call(ctx, wire.Control{Op: wire.OpBind, Args: args}, nil, nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("bind: %w", err), i.Close(context.WithoutCancel(ctx)))
 	}
-	return i, nil
+	return i.wrap(p.spec.lease, p.secret), nil
 }
 
 // Done is closed when the connection to the container is.

@@ -13,7 +13,8 @@ import (
 
 // Sweep removes the containers of an owner, in whatever state, that keep does not
 // approve of. keep gets the instance label, "<process>-c<number>": the prefix is
-// the token of the process that made it. What this very process made is not swept.
+// the token of the process that made it. What this very process made or adopted is
+// not swept. A container with a lease is no exception: whoever wants it back keeps it.
 func (b *Backend) Sweep(ctx context.Context, owner string, keep func(sandbox.InstanceID) bool) (int, error) {
 	e, err := b.current(ctx)
 	if err != nil {
@@ -29,7 +30,7 @@ func (b *Backend) Sweep(ctx context.Context, owner string, keep func(sandbox.Ins
 	left := &sandbox.LeftBehind{}
 	for _, c := range list {
 		// The filter is the engine's; whose it is decides over a removal, so look again.
-		if c.Labels[labelOwner] != owner || c.Labels[labelProcess] == b.options.Process || keep(sandbox.InstanceID(c.Labels[labelInstance])) {
+		if _, adopted := b.adopted.Load(c.ID); adopted || c.Labels[labelOwner] != owner || c.Labels[labelProcess] == b.options.Process || keep(sandbox.InstanceID(c.Labels[labelInstance])) {
 			continue
 		}
 		x := &box{engine: e, name: c.ID, id: c.ID}
