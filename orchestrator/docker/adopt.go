@@ -20,6 +20,9 @@ import (
 const (
 	// adoptTimeout bounds an adoption that the caller's ctx does not bound sooner.
 	adoptTimeout = 30 * time.Second
+	// answerTimeout is for the runner to prove the secret. It does nothing else at
+	// that moment; one that does not know it never answers.
+	answerTimeout = 8 * time.Second
 	// softEnd and hardEnd are how long a run whose caller is gone may take to end,
 	// first when asked to and then by force.
 	softEnd = 2 * time.Second
@@ -156,7 +159,9 @@ func (b *Backend) takeUp(ctx context.Context, e *engine, s spec, a sandbox.Adopt
 		return nil, fmt.Errorf("wake the runner: %w", err)
 	}
 	x.out = &demux{r: x.stream.Reader}
-	peer, resumed, err := wire.Resume(ctx, x.out, x.stream.Conn, a.Handle.Secret, wire.PeerOptions{
+	answering, cancel := context.WithTimeoutCause(ctx, answerTimeout, errUnproven)
+	defer cancel()
+	peer, resumed, err := wire.Resume(answering, x.out, x.stream.Conn, a.Handle.Secret, wire.PeerOptions{
 		Close: x.stream.Conn.Close, DisplayBytes: s.limits.Bounds().Display,
 	})
 	if err != nil {
@@ -207,5 +212,7 @@ func endRun(ctx context.Context, peer *wire.Peer, run wire.RunID) error {
 	}
 	return nil
 }
+
+var errUnproven = fmt.Errorf("the runner did not prove the secret within %s", answerTimeout)
 
 var errStillRuns = errors.New("it did not end in time")

@@ -43,7 +43,7 @@ func conformance(t testing.TB, change func(*Options)) sandboxtest.Factory {
 		Base:   coreBase(),
 		Python: true,
 		Tree: func(t testing.TB, i sandbox.Instance) []sandboxtest.Process {
-			x := i.(*instance).box
+			x := boxOf(i)
 			state, err := x.engine.cli.ContainerInspect(limited(t), x.id)
 			if err != nil {
 				t.Fatal(err)
@@ -52,7 +52,7 @@ func conformance(t testing.TB, change func(*Options)) sandboxtest.Factory {
 		},
 		Alive: func(_ testing.TB, _ sandbox.Instance, p sandboxtest.Process) bool { return sandboxtest.ProcAlive(p) },
 		Lose: func(t testing.TB, i sandbox.Instance) {
-			x := i.(*instance).box
+			x := boxOf(i)
 			if err := x.engine.cli.ContainerKill(limited(t), x.id, "KILL"); err != nil {
 				t.Fatal(err)
 			}
@@ -68,6 +68,14 @@ func conformance(t testing.TB, change func(*Options)) sandboxtest.Factory {
 		},
 		Count: func(t testing.TB, b sandbox.Backend) int { return len(containersOf(t, b.(*Backend))) },
 	}
+}
+
+// boxOf is the container of an instance, with a lease or without.
+func boxOf(i sandbox.Instance) *box {
+	if k, ok := i.(*keptInstance); ok {
+		return k.box
+	}
+	return i.(*instance).box
 }
 
 // containersOf lists what the engine has of the backend's owner, in any state.

@@ -60,7 +60,7 @@ func TestGVisorConformance(t *testing.T) {
 
 // guestTree is the sandbox's own process on this machine and the guest's processes.
 func guestTree(t testing.TB, i sandbox.Instance) []sandboxtest.Process {
-	x := i.(*instance).box
+	x := boxOf(i)
 	state, err := x.engine.cli.ContainerInspect(limited(t), x.id)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ for pid in os.listdir("/proc"):
         if fields[0] not in "ZX":
             print("%s@%s" % (pid, fields[19]))
 `
-	x := i.(*instance).box
+	x := boxOf(i)
 	made, err := x.engine.cli.ContainerExecCreate(limited(t), x.id, container.ExecOptions{
 		Cmd: []string{"python3", "-I", "-S", "-c", lister}, AttachStdout: true, AttachStderr: true,
 	})
