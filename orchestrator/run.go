@@ -135,7 +135,11 @@ func (s *Session) settle(v *supervisor, o outcome) {
 	default:
 		s.loss = "the run before ended with its instance"
 	}
-	if !v.done[stepClose] {
+	switch {
+	case v.done[stepClose]:
+	case o.seen: // it answered, and is spent
+		s.retire(v.instance)
+	default:
 		s.part(v.instance)
 	}
 }
