@@ -129,6 +129,8 @@ func (s spec) hostConfig() *container.HostConfig {
 		LogConfig:      container.LogConfig{Type: "none"},
 		NetworkMode:    "none",
 		ExtraHosts:     []string{hostname + ":127.0.0.1"},
+		DNS:            s.resolvers(),
+		DNSSearch:      s.searched(),
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges", "seccomp=" + s.seccomp},
 		ReadonlyRootfs: true,
@@ -155,6 +157,23 @@ func (s spec) hostConfig() *container.HostConfig {
 // watched says that the workspace is a directory that brig has to watch, because
 // nothing limits it; otherwise it is a file system with a size.
 func (s spec) watched() bool { return s.workspace.directory != "" }
+
+// resolvers and searched keep the machine's own name servers and domains, which an
+// engine copies even where there is no network, from being read inside. Podman
+// refuses them there.
+func (s spec) resolvers() []string {
+	if s.podman {
+		return nil
+	}
+	return []string{"127.0.0.1"}
+}
+
+func (s spec) searched() []string {
+	if s.podman {
+		return nil
+	}
+	return []string{"."}
+}
 
 func (s spec) ulimits() []*units.Ulimit {
 	both := func(name string, n int64) *units.Ulimit { return &units.Ulimit{Name: name, Soft: n, Hard: n} }
