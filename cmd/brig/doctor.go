@@ -89,8 +89,9 @@ func (p *program) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "What was found on this machine, and what to do about it",
 		Long: `Look at everything brig depends on: its settings and directories, the container
-engine and its images, Python and the sandbox of this system. What is wrong ends
-with the command to type. Passwords are hidden, so that the output can be shown.
+engine, its runtime and its images, Python and the sandbox of this system, the
+life of sessions. What is wrong ends with the command to type. What a killed brig
+has left is removed. Passwords are hidden, so that the output can be shown.
 
 Exit status 0 if all is well, 1 if there is a problem.`,
 		Args: noArgs,
@@ -142,9 +143,9 @@ func (p *program) examine(ctx context.Context, r *report) {
 		r.blame("brig", "start", stateProblem, err)
 		return
 	}
-	var engine, host, result report
+	var engine, host, sessions, result report
 	var wg sync.WaitGroup
-	wg.Go(func() { p.examineEngine(ctx, &engine, a, settings.Config.BaseFor(sandbox.Docker)) })
+	wg.Go(func() { p.examineEngine(ctx, &engine, a, settings) })
 	wg.Go(func() { examineBackend(ctx, &host, a.host, settings.Config.BaseFor(sandbox.Host)) })
 	wg.Go(func() {
 		if resolution, err := a.orchestrator.Resolve(ctx, ""); err != nil {
@@ -154,7 +155,8 @@ func (p *program) examine(ctx context.Context, r *report) {
 		}
 	})
 	wg.Wait()
-	for _, part := range []report{engine, host, result} {
+	examineSessions(ctx, &sessions, a, settings.Config) // now that it is known which backends answer
+	for _, part := range []report{engine, host, sessions, result} {
 		r.findings = append(r.findings, part.findings...)
 	}
 	if err := a.close(ctx); err != nil {
@@ -166,14 +168,17 @@ func (p *program) examine(ctx context.Context, r *report) {
 // resolution to say. It returns whether the backend is usable.
 func examineBackend(ctx context.Context, r *report, b sandbox.Backend, base sandbox.Base) bool {
 	section := string(b.Kind())
-	facts, err := b.Probe(ctx)
-	if err != nil {
-		r.blame(section, "usable", stateNote, err)
+	u := lookAt(ctx, b)
+	if u.err != nil {
+		r.blame(section, "usable", stateNote, u.err)
 		return false
 	}
-	r.add(section, "usable", stateOK, "", "%s %s (%s)", facts.Endpoint, facts.Version, facts.Source)
-	for _, name := range slices.Sorted(maps.Keys(facts.Details)) {
-		r.add(section, name, stateOK, "", "%s", facts.Details[name])
+	r.add(section, "usable", stateOK, "", "%s %s (%s)", u.Endpoint, u.Version, u.Source)
+	for _, name := range slices.Sorted(maps.Keys(u.Details)) {
+		r.add(section, name, stateOK, "", "%s", u.Details[name])
+	}
+	for _, warning := range u.Warnings {
+		r.add(section, "warning", stateNote, "docker info", "the engine says of itself: %s", warning)
 	}
 	layers, err := b.Capabilities(ctx, base)
 	if err != nil {
@@ -181,28 +186,51 @@ func examineBackend(ctx context.Context, r *report, b sandbox.Backend, base sand
 		return true
 	}
 	for _, l := range layers {
-		if l.State != sandbox.Enforced {
+		switch {
+		case l.State != sandbox.Enforced:
 			r.add(section, string(l.ID), stateNote, l.Remedy, "%s: %s", l.State, l.Reason)
+		case l.ID == sandbox.DiskLimit: // of which there are several kinds
+			r.add(section, string(l.ID), stateOK, "", "%s: %s", l.State, l.Mechanism)
 		}
 	}
 	return true
 }
 
-func (p *program) examineEngine(ctx context.Context, r *report, a *assembly, base sandbox.Base) {
-	if !examineBackend(ctx, r, a.docker, base) {
+func (p *program) examineEngine(ctx context.Context, r *report, a *assembly, s settings) {
+	if !examineBackend(ctx, r, a.docker, s.Config.BaseFor(sandbox.Docker)) {
 		return
 	}
-	states, err := p.trust().Status(ctx, a.docker)
-	if err != nil {
-		r.blame("docker", "images", stateProblem, err)
-		return
+	e := p.lookAtEngine(ctx, a, s)
+	if e.runtimeErr != nil {
+		r.blame("docker", "runtime", stateProblem, e.runtimeErr)
+	} else {
+		r.add("docker", "runtime", stateOK, "", "%s: %s", e.Runtime, e.RuntimeWhy)
 	}
-	for _, s := range states {
+	if e.imagesErr != nil {
+		r.blame("docker", "images", stateProblem, e.imagesErr)
+	}
+	for _, s := range e.Images {
 		kind := stateOK
 		if s.Condition != images.Ready {
 			kind = stateNote
 		}
-		r.add("docker", "image "+string(s.Tier), kind, s.Remedy, "%s %s", s.Condition, s.Tag)
+		r.add("docker", "image "+s.Name, kind, s.Remedy, "%s", strings.TrimSpace(string(s.Condition)+" "+s.Tag))
+	}
+}
+
+// examineSessions tells how sessions live, and what earlier ones left behind.
+func examineSessions(ctx context.Context, r *report, a *assembly, c config.Config) {
+	s := sessionsOf(c)
+	r.add("sessions", "warm", stateOK, "", "%s", s.warm())
+	r.add("sessions", "kept", stateOK, "", "%s", s.kept())
+	r.add("sessions", "idle", stateOK, "", "closed after %s without use", s.Idle)
+	switch left := clearUp(ctx, a.orchestrator); {
+	case left.Error != "":
+		r.add("sessions", "left behind", stateProblem, "docker ps --all --filter label=dev.brig.owner", "%s", left)
+	case left.Any():
+		r.add("sessions", "left behind", stateNote, "", "%s", left)
+	default:
+		r.add("sessions", "left behind", stateOK, "", "nothing")
 	}
 }
 

@@ -3,8 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,54 +39,60 @@ type statusAnswer struct {
 	Endpoint   string                  `json:"endpoint,omitempty"`
 	Source     string                  `json:"source,omitempty"`
 	Version    string                  `json:"version,omitempty"`
+	Engine     engineAnswer            `json:"engine"`
+	Sessions   sessionsAnswer          `json:"sessions"`
+	Cleared    clearedAnswer           `json:"cleared"`
 	Layers     []sandbox.Layer         `json:"layers"`
 	Warnings   []string                `json:"warnings"`
 	Consent    *consent                `json:"uncontained_accepted,omitempty"`
 }
 
-func (p *program) status(parent context.Context, asJSON bool) (err error) {
-	settings, err := p.loadSettings()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(parent, lookTimeout)
-	defer cancel()
-	a, err := p.assemble(settings, assembleOptions{silent: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.close(parent)) }()
+func (p *program) status(parent context.Context, asJSON bool) error {
+	return p.looking(parent, func(ctx context.Context, settings settings, a *assembly) error {
+		s, err := p.lookAround(ctx, settings, a)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			if err := p.printJSON(s); err != nil {
+				return err
+			}
+		} else {
+			p.printStatus(s)
+		}
+		if s.Resolution.Err != nil {
+			return ended(exitFailed)
+		}
+		return nil
+	})
+}
 
+// lookAround gathers everything that status shows.
+func (p *program) lookAround(ctx context.Context, settings settings, a *assembly) (statusAnswer, error) {
 	r, err := a.orchestrator.Resolve(ctx, "")
 	if err != nil {
-		return err
+		return statusAnswer{}, err
 	}
-	s := statusAnswer{Resolution: r, Layers: []sandbox.Layer{}, Warnings: []string{}}
+	s := statusAnswer{
+		Resolution: r, Layers: []sandbox.Layer{}, Warnings: []string{}, Sessions: sessionsOf(settings.Config),
+		Engine: p.lookAtEngine(ctx, a, settings),
+	}
 	if b := a.backend(r.Resolved); b != nil {
-		if facts, err := b.Probe(ctx); err == nil {
-			s.Endpoint, s.Source, s.Version = redact(facts.Endpoint), redact(facts.Source), facts.Version
+		u := s.Engine.used
+		if b.Kind() != sandbox.Docker {
+			u = lookAt(ctx, b)
 		}
-		layers, err := b.Capabilities(ctx, settings.Config.BaseFor(b.Kind()))
-		if err != nil {
-			return fmt.Errorf("ask what %s can enforce: %w", r.Resolved, err)
+		s.Endpoint, s.Source, s.Version = u.Endpoint, u.Source, u.Version
+		if s.Layers, err = b.Capabilities(ctx, settings.Config.BaseFor(b.Kind())); err != nil {
+			return s, fmt.Errorf("ask what %s can enforce: %w", r.Resolved, err)
 		}
-		s.Layers = layers
 	}
 	s.Warnings = append(s.Warnings, orchestrator.Warnings(r, sandbox.Posture{})...)
 	if c, given := consentOf(settings.Paths); given {
 		s.Consent = &c
 	}
-	if asJSON {
-		if err := p.printJSON(s); err != nil {
-			return err
-		}
-	} else {
-		p.printStatus(s)
-	}
-	if r.Err != nil {
-		return ended(exitFailed)
-	}
-	return nil
+	s.Cleared = clearUp(ctx, a.orchestrator)
+	return s, nil
 }
 
 func (p *program) printStatus(s statusAnswer) {
@@ -99,6 +105,13 @@ func (p *program) printStatus(s statusAnswer) {
 	if s.Endpoint != "" {
 		fmt.Fprintf(out, "uses        %s %s (%s)\n", escapeLine(s.Endpoint), escapeLine(s.Version), escapeLine(s.Source))
 	}
+	if r.Resolved == sandbox.Docker {
+		p.printEngine(s.Engine)
+	}
+	fmt.Fprintf(out, "warm        %s\nkept        %s\n", s.Sessions.warm(), s.Sessions.kept())
+	if left := s.Cleared.String(); left != "" {
+		fmt.Fprintf(out, "cleared     %s\n", escapeLine(left))
+	}
 	if c := s.Consent; c != nil {
 		fmt.Fprintf(out, "uncontained %s\n            %s\n", escapeLine(c.String()), escapeLine(c.revoke()))
 	}
@@ -109,6 +122,26 @@ func (p *program) printStatus(s statusAnswer) {
 	fmt.Fprintln(out)
 	for _, l := range s.Layers {
 		p.printLayer(l)
+	}
+}
+
+// printEngine shows what would be used of the engine, and what it warns of.
+func (p *program) printEngine(e engineAnswer) {
+	out := p.tui.stdout
+	if e.Runtime != "" {
+		fmt.Fprintf(out, "runtime     %s (%s)\n", escapeLine(e.Runtime), escapeLine(e.RuntimeWhy))
+	}
+	for _, s := range e.Images {
+		if !s.wanted {
+			continue
+		}
+		fmt.Fprintf(out, "image       %s\n", escapeLine(strings.TrimSpace(fmt.Sprintf("%s %s %s", s.Name, s.Condition, s.Tag))))
+		if s.Remedy != "" {
+			fmt.Fprintf(out, "            → %s\n", escapeLine(s.Remedy))
+		}
+	}
+	for _, warning := range e.Warnings {
+		fmt.Fprintf(out, "warned      %s\n", escapeLine(warning))
 	}
 }
 

@@ -147,11 +147,12 @@ func (e *engine) facts() sandbox.Facts {
 		"security":         printable(strings.Join(e.info.SecurityOptions, " ")),
 		"workspace":        e.placing().describe(),
 	}
-	for i, warning := range e.info.Warnings {
-		details[fmt.Sprintf("warning %d", i+1)] = printable(warning)
+	var warnings []string
+	for _, warning := range e.info.Warnings {
+		warnings = append(warnings, printable(warning))
 	}
 	return sandbox.Facts{
 		Backend: sandbox.Docker, Endpoint: e.endpoint, Source: e.source,
-		Version: product + " " + printable(e.version.Version), Details: details,
+		Version: product + " " + printable(e.version.Version), Details: details, Warnings: warnings,
 	}
 }

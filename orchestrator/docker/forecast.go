@@ -84,7 +84,7 @@ func (e *engine) gaps(k kernel) map[sandbox.LayerID]sandbox.Layer {
 		add(sandbox.SyscallFilter, sandbox.Off, "seccomp-missing", "the engine was built or configured without seccomp", delegate)
 	}
 	if e.placing().bind {
-		add(sandbox.DiskLimit, sandbox.Partial, "watched", watchedDisk(), "")
+		add(sandbox.DiskLimit, sandbox.Partial, "watched", watchedDisk(), roomOfItsOwn)
 	}
 	switch {
 	case !k.own():

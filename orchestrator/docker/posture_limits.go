@@ -202,7 +202,7 @@ func diskLimit(ev evidence) sandbox.Layer {
 		sizes = append(sizes, path+" "+sizeOption(m.Options))
 		seen = append(seen, fmt.Sprintf("%s is %s with %s", path, printable(m.FSType), sizeOption(m.Options)))
 	}
-	return judge(
+	layer := judge(
 		fmt.Sprintf("read-only root, files of at most %s bytes, %s", amount(size), strings.Join(sizes, ", ")),
 		fmt.Sprintf("fsize=%s; %s", amount(size), strings.Join(seen, "; ")),
 		need(size == ev.want.limits.FileSize, "fsize-not-applied", "the kernel shows another file size limit inside"),
@@ -211,7 +211,14 @@ func diskLimit(ev evidence) sandbox.Layer {
 		need(ev.out.HostConfig.LogConfig.Type == "none", "log-grows", "the engine writes a log that grows"),
 		need(!ev.want.watched(), "watched", watchedDisk()),
 	)
+	if layer.Code == "watched" {
+		layer.Remedy = roomOfItsOwn
+	}
+	return layer
 }
+
+// roomOfItsOwn bounds what a watch is too slow for.
+const roomOfItsOwn = "let XDG_DATA_HOME be on a file system of its own, of the size that sessions may fill"
 
 // coreLimited tells whether a crash leaves no core file in the workspace. gVisor writes none.
 func (ev evidence) coreLimited() bool { return ev.rlimit("core") == 0 || ev.kernel() == gvisorKernel }

@@ -125,5 +125,6 @@ type Facts struct {
 	Endpoint string            // unix:///var/run/docker.sock, /usr/bin/python3
 	Source   string            // why that one: "DOCKER_HOST", "context colima", "found on PATH"
 	Version  string            // of the engine or the interpreter
-	Details  map[string]string // for doctor: API version, operating system, warnings…
+	Details  map[string]string // for doctor: API version, operating system…
+	Warnings []string          // what an engine says is wrong with itself, in its own words
 }
