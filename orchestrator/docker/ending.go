@@ -54,8 +54,8 @@ func (x *box) status(ctx context.Context, counted bool) (sandbox.Ending, bool) {
 	switch {
 	case x.exited.err != nil:
 		return sandbox.Ending{}, false
-	case x.exited.status == 0:
-		return sandbox.Ending{Cause: sandbox.Exit, Detail: "the runner ended by itself"}, true
+	case x.exited.status == 0: // which is how a runner follows the end of its input; no end of a run was seen
+		return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the connection to the container ended, and the runner with it"}, true
 	case x.exited.status == killedStatus:
 		return x.killed(ctx, counted), true
 	default:

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"strings"
+
+	"github.com/containerd/errdefs"
 
 	"brig/orchestrator/sandbox"
 )
@@ -61,7 +64,29 @@ func (e *engine) explain(ctx context.Context, err error) *sandbox.Unavailable {
 	if e.transport == transportSSH {
 		return unavailable(e.endpoint, "engine-ssh", err, "the connection through ssh failed", sshCommand(e.endpoint))
 	}
-	return unavailable(e.endpoint, "engine-not-docker", err, "what answers there does not speak HTTP", e.undoOr("docker version"))
+	switch {
+	case isAnswer(err):
+		return unavailable(e.endpoint, "engine-failing", err, "it is a Docker engine and answers with an error", "docker info")
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || broken(err):
+		return unavailable(e.endpoint, "engine-closed", err, "it closed the connection before it had answered", e.undoOr(restartCommand))
+	}
+	if e.version.APIVersion != "" { // it is one; the SDK does not say how its answer broke off
+		return unavailable(e.endpoint, "engine-failing", err, "it is a Docker engine and its answer cannot be read", "docker info")
+	}
+	return unavailable(e.endpoint, "engine-not-docker", err, "what answers there does not speak the engine's protocol", e.undoOr("docker version"))
+}
+
+// explainFull tells an engine without room on its disk from other failures of it. An
+// engine says so in words only: its class is the one of everything that fails inside it.
+func explainFull(e *engine, err error) *sandbox.Unavailable {
+	if !errdefs.IsInternal(err) || !strings.Contains(err.Error(), "no space left on device") {
+		return nil
+	}
+	return &sandbox.Unavailable{
+		Backend: sandbox.Docker, Code: "engine-disk-full",
+		Reason: "docker engine at " + oneLine(e.endpoint, 200) + " has no room left on its disk (" + oneLine(err.Error(), 400) + ")",
+		Remedy: "docker system df", Err: err,
+	}
 }
 
 func withCause(u *sandbox.Unavailable, err error) *sandbox.Unavailable {

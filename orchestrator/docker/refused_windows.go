@@ -7,3 +7,8 @@ import (
 )
 
 func refused(err error) bool { return errors.Is(err, windows.WSAECONNREFUSED) }
+
+// broken tells a connection that the other side ended from one that failed otherwise.
+func broken(err error) bool {
+	return errors.Is(err, windows.WSAECONNRESET) || errors.Is(err, windows.WSAECONNABORTED)
+}

@@ -176,8 +176,8 @@ func (e *Engine) find(name string) *container {
 // known is find for a request; it answers when there is none.
 func (e *Engine) known(w http.ResponseWriter, r *request) *container {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	c := e.find(r.name)
+	e.mu.Unlock()
 	if c == nil {
 		e.fail(w, http.StatusNotFound, "No such container: "+r.name)
 	}
@@ -311,6 +311,10 @@ func (e *Engine) forget(c *container) {
 
 // prune removes what does not run, as "docker container prune" does.
 func (e *Engine) prune(_ *daemon, w http.ResponseWriter, _ *request) {
+	e.ok(w, http.StatusOK, map[string]any{"ContainersDeleted": e.pruneStopped(), "SpaceReclaimed": 0})
+}
+
+func (e *Engine) pruneStopped() []string {
 	deleted := []string{}
 	for _, c := range e.all() {
 		e.mu.Lock()
@@ -321,5 +325,5 @@ func (e *Engine) prune(_ *daemon, w http.ResponseWriter, _ *request) {
 			deleted = append(deleted, c.id)
 		}
 	}
-	e.ok(w, http.StatusOK, map[string]any{"ContainersDeleted": deleted, "SpaceReclaimed": 0})
+	return deleted
 }

@@ -22,6 +22,8 @@ type Options struct {
 	TLS *tls.Config
 	// LiveRestore lets containers survive Terminate and Restart.
 	LiveRestore bool
+	// Images is an engine whose images this one has from the start, and not after that one.
+	Images *Engine
 	// Warnings are in the answer to info, CreateWarnings in that to create.
 	Warnings, CreateWarnings []string
 }
@@ -74,7 +76,11 @@ func New(t testing.TB, o Options) *Engine {
 		options: o, dir: dir, flavor: o.Flavor, images: map[string]*image{}, containers: map[string]*container{},
 		listeners: map[*listener]bool{},
 	}
-	e.addBase("debian:trixie-slim")
+	if o.Images == nil {
+		e.addBase("debian:trixie-slim")
+	} else {
+		e.share(o.Images)
+	}
 	if err := e.listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -184,6 +190,14 @@ func (e *Engine) Restart(t testing.TB) {
 	if !e.options.LiveRestore {
 		for _, c := range e.all() {
 			c.end("KILL")
+		}
+	}
+	for _, c := range e.all() { // what ended while nobody looked
+		e.mu.Lock()
+		over := c.status == "exited" && c.want.HostConfig.AutoRemove
+		e.mu.Unlock()
+		if over {
+			e.forget(c)
 		}
 	}
 	if err := e.listen(); err != nil {

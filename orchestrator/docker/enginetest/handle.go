@@ -79,3 +79,6 @@ func (x Container) Send(number byte, length int, data []byte) {
 // EndStreams closes the attached streams of a container that runs on, as the end of
 // a connection on the way does.
 func (x Container) EndStreams() { x.c.endStreams() }
+
+// Prune is "docker container prune" by another hand: what does not run is removed.
+func (e *Engine) Prune() { e.pruneStopped() }

@@ -21,6 +21,7 @@ type image struct {
 	dir     string // working directory
 	entry   []string
 	runner  string // directory with start.py; empty for a base
+	shared  bool   // it belongs to another engine
 	created time.Time
 }
 
@@ -33,6 +34,16 @@ func newID() string {
 func (e *Engine) addBase(tag string) {
 	i := &image{id: "sha256:" + newID(), tags: []string{tag}, created: time.Now()}
 	e.images[i.id] = i
+}
+
+func (e *Engine) share(other *Engine) {
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	for id, i := range other.images {
+		copied := *i
+		copied.tags, copied.shared = slices.Clone(i.tags), true
+		e.images[id] = &copied
+	}
 }
 
 // findImage knows an ID, its beginning and a tag. e.mu is held.
@@ -122,7 +133,7 @@ func (e *Engine) dropImage(i *image) []any {
 		}
 	}
 	delete(e.images, i.id)
-	if i.runner != "" {
+	if i.runner != "" && !i.shared {
 		_ = os.RemoveAll(i.runner)
 	}
 	return append(done, map[string]string{"Deleted": i.id})

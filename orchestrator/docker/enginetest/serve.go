@@ -68,7 +68,7 @@ func (e *Engine) handle(d *daemon, w http.ResponseWriter, r *http.Request) {
 	}
 	injected := e.fault(asked.op)
 	if injected == nil {
-		asked.do(e, d, w, asked)
+		e.carryOut(d, asked).send(w)
 		return
 	}
 	f := injected.fault
@@ -85,12 +85,11 @@ func (e *Engine) handle(d *daemon, w http.ResponseWriter, r *http.Request) {
 			injected.answer(e, w)
 			return
 		}
-		asked.do(e, d, w, asked)
+		e.carryOut(d, asked).send(w)
 	case asked.op.streams():
 		panic("BUG: " + string(asked.op) + " is a stream, which has no time after its effect")
 	default:
-		recorded := httptest.NewRecorder()
-		asked.do(e, d, recorded, asked)
+		done := e.carryOut(d, asked)
 		if !injected.wait(r.Context(), d) {
 			return
 		}
@@ -98,12 +97,37 @@ func (e *Engine) handle(d *daemon, w http.ResponseWriter, r *http.Request) {
 			injected.answer(e, w)
 			return
 		}
-		for name, values := range recorded.Header() {
-			w.Header()[name] = values
-		}
-		w.WriteHeader(recorded.Code)
-		_, _ = w.Write(recorded.Body.Bytes())
+		done.send(w)
 	}
+}
+
+// carriedOut is what became of a request: an answer, or a stream that is still to come.
+type carriedOut struct {
+	recorded *httptest.ResponseRecorder
+	stream   func(w http.ResponseWriter)
+}
+
+// carryOut lets a request have its effect. Nothing is written to the client under a
+// lock of the engine: one that does not read would hold everybody.
+func (e *Engine) carryOut(d *daemon, r *request) carriedOut {
+	if r.op.streams() {
+		return carriedOut{stream: func(w http.ResponseWriter) { r.do(e, d, w, r) }}
+	}
+	recorded := httptest.NewRecorder()
+	r.do(e, d, recorded, r)
+	return carriedOut{recorded: recorded}
+}
+
+func (c carriedOut) send(w http.ResponseWriter) {
+	if c.stream != nil {
+		c.stream(w)
+		return
+	}
+	for name, values := range c.recorded.Header() {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(c.recorded.Code)
+	_, _ = w.Write(c.recorded.Body.Bytes())
 }
 
 // parse finds out what is asked, and answers what no part of the API is.
