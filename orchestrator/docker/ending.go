@@ -35,6 +35,9 @@ func (x *box) classify(ctx context.Context, counted bool) sandbox.Ending {
 		if ended, ok := x.status(ctx, counted); ok {
 			return ended
 		}
+		if !x.engine.accepts(ctx) { // it removed the container on its own way out
+			return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the docker engine at " + x.engine.endpoint + " is ending, and ended the container"}
+		}
 		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the container was removed and nobody saw how it ended"}
 	default:
 		return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the docker engine at " + x.engine.endpoint + " went away, so no end was seen"}

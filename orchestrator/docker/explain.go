@@ -10,8 +10,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/containerd/errdefs"
-
 	"brig/orchestrator/sandbox"
 )
 
@@ -74,19 +72,6 @@ func (e *engine) explain(ctx context.Context, err error) *sandbox.Unavailable {
 		return unavailable(e.endpoint, "engine-failing", err, "it is a Docker engine and its answer cannot be read", "docker info")
 	}
 	return unavailable(e.endpoint, "engine-not-docker", err, "what answers there does not speak the engine's protocol", e.undoOr("docker version"))
-}
-
-// explainFull tells an engine without room on its disk from other failures of it. An
-// engine says so in words only: its class is the one of everything that fails inside it.
-func explainFull(e *engine, err error) *sandbox.Unavailable {
-	if !errdefs.IsInternal(err) || !strings.Contains(err.Error(), "no space left on device") {
-		return nil
-	}
-	return &sandbox.Unavailable{
-		Backend: sandbox.Docker, Code: "engine-disk-full",
-		Reason: "docker engine at " + oneLine(e.endpoint, 200) + " has no room left on its disk (" + oneLine(err.Error(), 400) + ")",
-		Remedy: "docker system df", Err: err,
-	}
 }
 
 func withCause(u *sandbox.Unavailable, err error) *sandbox.Unavailable {

@@ -99,7 +99,7 @@ func startFailures() []startFailure {
 	full := "failed to create rwlayer: mkdir /var/lib/docker/overlay2/x: no space left on device"
 	const short = 300 * time.Millisecond
 	return []startFailure{
-		{name: "create: disk full", fault: enginetest.Fault{Op: enginetest.Create, Status: 500, Message: full}, code: "engine-disk-full", says: "no space left on device"},
+		{name: "create: disk full", fault: enginetest.Fault{Op: enginetest.Create, Status: 500, Message: full}, code: "engine-disk-full", says: "disk is full"},
 		{name: "create: the image is gone, once", fault: enginetest.Fault{Op: enginetest.Create, Status: 404, Message: "No such image: x", Times: 1}, works: true},
 		{name: "create: name taken", fault: enginetest.Fault{Op: enginetest.Create, Status: 409, Message: "Conflict. The container name is already in use"}, says: "Conflict"},
 		{name: "create: refused", fault: enginetest.Fault{Op: enginetest.Create, Status: 400, Message: "invalid option"}, says: "invalid option"},

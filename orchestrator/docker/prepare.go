@@ -57,9 +57,6 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 // orGone turns the failure of a call into the reason why the engine cannot be
 // reached, if it cannot be reached any more.
 func (b *Backend) orGone(ctx context.Context, e *engine, err error) error {
-	if full := explainFull(e, err); full != nil {
-		return full
-	}
 	var known *sandbox.Unavailable
 	if errors.As(err, &known) {
 		return err
