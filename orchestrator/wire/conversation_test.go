@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -39,12 +40,21 @@ type piece struct {
 	bytes []byte
 }
 
-// brig and runner return the writing ends; every Write is one frame.
+// frame cuts a Write, which holds whole frames.
+func (c *tape) frame(from string, p []byte) {
+	for len(p) > 0 {
+		n := headerSize + int(binary.BigEndian.Uint32(p[8:]))
+		c.frames = append(c.frames, tapedFrame{from, bytes.Clone(p[:n])})
+		p = p[n:]
+	}
+}
+
+// brig and runner return the writing ends.
 func (c *tape) brig(w io.Writer) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		c.mu.Lock()
 		c.sent += len(p)
-		c.frames = append(c.frames, tapedFrame{"brig", bytes.Clone(p)})
+		c.frame("brig", p)
 		c.mu.Unlock()
 		return w.Write(p)
 	})
@@ -55,7 +65,7 @@ func (c *tape) runner(w io.Writer) io.Writer {
 		c.mu.Lock()
 		c.said = append(c.said, piece{c.sent, bytes.Clone(p)})
 		c.total += len(p)
-		c.frames = append(c.frames, tapedFrame{"runner", bytes.Clone(p)})
+		c.frame("runner", p)
 		c.mu.Unlock()
 		return w.Write(p)
 	})

@@ -57,10 +57,13 @@ func (q *queue) remove(match func(*job) bool) (removed []*job) {
 	return removed
 }
 
-// writeLoop is the one goroutine that writes.
+// writeLoop is the one goroutine that writes. Frames that wait together are
+// written together, up to the size of one large frame: each write may wake a
+// chain of processes up to the other side.
 func (m *Mux) writeLoop() {
 	defer close(m.writerDone)
 	buf := make([]byte, 0, headerSize+MaxPayload)
+	var jobs []*job
 	for {
 		m.mu.Lock()
 		for m.err == nil && len(m.urgent.jobs) == 0 && len(m.bulk.jobs) == 0 {
@@ -70,16 +73,21 @@ func (m *Mux) writeLoop() {
 			m.mu.Unlock()
 			return
 		}
-		from := &m.urgent
-		if len(from.jobs) == 0 {
-			from = &m.bulk
+		buf, jobs = buf[:0], jobs[:0]
+		for _, from := range []*queue{&m.urgent, &m.bulk} {
+			for len(from.jobs) > 0 && len(buf)+headerSize+len(from.jobs[0].frame.Payload) <= cap(buf) {
+				j := from.pop()
+				buf = j.frame.append(buf)
+				jobs = append(jobs, j)
+			}
 		}
-		j := from.pop()
-		buf = j.frame.append(buf[:0])
 		m.mu.Unlock()
 
 		_, err := m.w.Write(buf)
-		j.finish(err)
+		for i, j := range jobs {
+			j.finish(err)
+			jobs[i] = nil
+		}
 		if err != nil {
 			m.writeFailed(fmt.Errorf("write a frame: %w", err))
 			return

@@ -11,6 +11,9 @@ import (
 // killGrace is how long a run may take to end after a hard interrupt.
 const killGrace = 2 * time.Second
 
+// atOnce is the longest source that travels in one piece with the request to run it.
+const atOnce = 32 << 10
+
 // activeRun is the run between its message and its exit.
 type activeRun struct {
 	id       RunID
@@ -47,12 +50,14 @@ func (p *Peer) Run(ctx context.Context, r Run, emit func(Event) error) (Exit, er
 		killed  error
 	)
 	sending, stop := context.WithCancel(context.Background())
-	helpers.Go(func() {
-		if code.Send(sending, r.Source) == nil {
-			_ = code.End(sending)
-		}
-		code.Reset("the run is over") // nothing, unless it was cut short
-	})
+	if code != nil {
+		helpers.Go(func() {
+			if code.Send(sending, r.Source) == nil {
+				_ = code.End(sending)
+			}
+			code.Reset("the run is over") // nothing, unless it was cut short
+		})
+	}
 	helpers.Go(func() {
 		defer a.ring.close(a.id)
 		defer stop()
@@ -70,7 +75,8 @@ func (p *Peer) Run(ctx context.Context, r Run, emit func(Event) error) (Exit, er
 	return p.finish(a, r, emitErr, killed)
 }
 
-// begin makes r the current run and announces it.
+// begin makes r the current run and announces it. A short source goes with it;
+// otherwise its stream is returned.
 func (p *Peer) begin(r Run) (*activeRun, *SendStream, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,14 +94,25 @@ func (p *Peer) begin(r Run) (*activeRun, *SendStream, error) {
 	}
 	a := &activeRun{id: r.ID, ring: newRing(p.o.RingBytes), over: make(chan struct{}), refused: make(chan struct{})}
 	a.displays = displays{limit: p.limit, ring: a.ring}
-	code, err := p.mux.Announce(1, func(code []*SendStream) Message {
-		return RunMessage{ID: r.ID, Code: code[0].ID(), Size: int64(len(r.Source)), Filename: r.Filename, Argv: r.Argv, Once: r.Once}
-	})
+	message := func(code *SendStream) Message {
+		return RunMessage{ID: r.ID, Code: code.ID(), Size: int64(len(r.Source)), Filename: r.Filename, Argv: r.Argv, Once: r.Once}
+	}
+	var code *SendStream
+	var err error
+	if len(r.Source) <= atOnce {
+		err = p.mux.announceWhole(r.Source, message)
+	} else {
+		var streams []*SendStream
+		streams, err = p.mux.Announce(1, func(code []*SendStream) Message { return message(code[0]) })
+		if err == nil {
+			code = streams[0]
+		}
+	}
 	if err != nil {
 		return nil, nil, p.orLost(err)
 	}
 	p.current, p.running, p.lastID = a, true, r.ID
-	return a, code[0], nil
+	return a, code, nil
 }
 
 // finish makes room for the next run and decides what the caller is told.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,43 @@ func (m *Mux) Announce(n int, build func(streams []*SendStream) Message) ([]*Sen
 		return nil, err
 	}
 	return streams, nil
+}
+
+// announceWhole is Announce of one stream whose content is known and fits into one
+// frame: all of it is queued in one step, ended, and written at once. The receiver
+// may still refuse it, which nobody is told.
+func (m *Mux) announceWhole(content []byte, build func(stream *SendStream) Message) error {
+	if len(content) > MaxPayload {
+		panic("BUG: a stream in one step of more than a frame")
+	}
+	m.announcing.Lock()
+	defer m.announcing.Unlock()
+	streams, err := m.openStreams(1)
+	if err != nil {
+		return err
+	}
+	s := streams[0]
+	payload, err := EncodeMessage(build(s))
+	m.mu.Lock()
+	if err == nil {
+		err = m.post(RawFrame{Kind: KindControl, Payload: payload})
+	}
+	if err == nil {
+		s.err = errSpent
+		delete(m.sending, s.id)
+		if len(content) > 0 {
+			m.bulk.push(&job{frame: RawFrame{Kind: KindData, Stream: s.id, Payload: bytes.Clone(content)}})
+		}
+		m.bulk.push(&job{frame: RawFrame{Kind: KindEnd, Stream: s.id}})
+	} else {
+		delete(m.sending, s.id)
+		m.next -= 2
+	}
+	m.mu.Unlock()
+	if errors.Is(err, errStalled) {
+		m.fail(err)
+	}
+	return err
 }
 
 func (m *Mux) openStreams(n int) ([]*SendStream, error) {

@@ -18,6 +18,8 @@ class Channel:
         self._commands, self._reports, self._doorbell = boot.commands, boot.reports, boot.doorbell
         os.set_blocking(self._doorbell, False)
         self._lock = allocate_lock()
+        self._read = b""          # of the commands, and not used yet
+        self._kept = b""          # a message that goes out with the next
         self._main = get_ident()
         self.foreign = False      # this is a process that user code forked
         self.run = 0              # the current run's number, or 0
@@ -108,17 +110,27 @@ class Channel:
 
     def waiting(self):
         """Whether a command has arrived."""
-        return bool(trusted("select").select([self._commands], [], [], 0)[0])
+        return bool(self._read) or bool(trusted("select").select([self._commands], [], [], 0)[0])
 
     def _exactly(self, length):
-        parts = []
+        data, self._read = self._read[:length], self._read[length:]
+        if len(data) == length:
+            return data
+        parts, length = [data], length - len(data)
         while length:
-            data = os.read(self._commands, min(length, 1 << 20))
+            data = os.read(self._commands, min(max(length, 4096), 1 << 20))
             if not data:
                 os._exit(0)  # the supervisor has gone
-            parts.append(data)
-            length -= len(data)
+            parts.append(data[:length])
+            self._read = data[length:]
+            length -= len(parts[-1])
         return b"".join(parts)
+
+    def keep(self, message):
+        """Has a message go out with the next, which follows at once: one write, not two."""
+        data = text.dumps(message)
+        with self._lock:
+            self._kept += len(data).to_bytes(4, "big") + data
 
     def send(self, message, blobs=()):
         """Sends a message and the bytes that follow it. An interrupt waits until all is out."""
@@ -127,7 +139,8 @@ class Channel:
         armed, self._armed = self._armed, self._armed and not main
         try:
             with self._lock:
-                self._write(len(data).to_bytes(4, "big") + data)
+                kept, self._kept = self._kept, b""
+                self._write(kept + len(data).to_bytes(4, "big") + data)
                 for blob in blobs:
                     self._write(blob)
         finally:

@@ -27,7 +27,8 @@ class Displays:
         self._count = 0
 
     def result(self, value):
-        self._send("result", bundle(value))
+        # With nothing left to draw the end of the run follows at once.
+        self._send("result", bundle(value), last="matplotlib._pylab_helpers" not in sys.modules)
 
     def show(self, *values, **options):
         """Shows each value as its richest representations; options are accepted and ignored."""
@@ -38,7 +39,7 @@ class Displays:
                 sys.stdout.flush()
                 self._send("display", bundle(value))
 
-    def _send(self, role, data):
+    def _send(self, role, data, last=False):
         encoded = []
         for mime, value in data.items():
             if isinstance(value, str):
@@ -65,7 +66,11 @@ class Displays:
             else:
                 blobs.append(value)
             parts.append(part)
-        self._channel.send({"t": "display", "n": self._channel.run, "role": role, "parts": parts}, blobs)
+        message = {"t": "display", "n": self._channel.run, "role": role, "parts": parts}
+        if last and not blobs:
+            self._channel.keep(message)
+        else:
+            self._channel.send(message, blobs)
 
     @staticmethod
     def _flush():

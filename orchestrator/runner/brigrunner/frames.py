@@ -5,6 +5,7 @@ flags, stream id and payload length, both big endian, then the payload.
 """
 import os
 from _collections import deque
+from time import monotonic
 
 from . import resume
 
@@ -17,6 +18,7 @@ HEADER = 12
 MAX_PAYLOAD = 64 << 10
 INITIAL_CREDIT = 256 << 10
 MAX_REASON = 1 << 10
+HELD = 32 << 10  # bytes; more is not held back
 
 _MAGIC = b"\xb7\x16"
 
@@ -36,24 +38,25 @@ class Inbox:
         self.fd = fd
         self.open = True      # its end was not seen
         self.door = None      # a resume.Door
+        self._space = memoryview(bytearray(256 << 10))  # to read into: a new one each time costs more than the read
         self._buffer = bytearray()
         self._seeking = False
 
     def read(self):
         """Reads what is there and returns the frames in it."""
         try:
-            data = os.read(self.fd, 256 << 10)
+            length = os.readv(self.fd, (self._space,))
         except BlockingIOError:
             return ()
         except ConnectionResetError:
-            data = b""
+            length = 0
         # What follows a knock may have been read before the knock was noticed.
         if self.door is not None and self.door.knocked():
             self.seek()
-        if not data:
+        if not length:
             self.open = False
             return ()
-        self._buffer += data
+        self._buffer += self._space[:length]
         return self._cut()
 
     def seek(self):
@@ -110,6 +113,7 @@ class Outbox:
         self.waiting = 0  # bytes
         self.patient = False  # a reader that has gone may come back
         self._queue = deque()
+        self._held = 0.0  # until when what waits is left waiting; 0.0: it is not
 
     def send(self, kind, stream, payload=b""):
         head = header(kind, stream, len(payload))
@@ -130,14 +134,37 @@ class Outbox:
         for at in range(0, len(data), MAX_PAYLOAD):
             self.send(DATA, stream, view[at:at + MAX_PAYLOAD])
 
+    def hold(self, seconds):
+        """Lets what is sent from here on wait for what follows it, to be written at once.
+
+        So brig is woken once for a short run, not for each of its messages.
+        """
+        if not self.waiting:
+            self._held = monotonic() + seconds
+
+    def release(self):
+        self._held = 0.0
+
+    def held(self):
+        """How many more seconds it waits; 0.0 for none."""
+        if self._held:
+            left = self._held - monotonic()
+            if left > 0 and self.waiting < HELD:
+                return left
+            self._held = 0.0
+        return 0.0
+
     def restart(self, mark):
         """Drops what waits, half a frame too, and begins anew with a mark."""
+        self._held = 0.0
         self._queue.clear()
         self._queue.append(mark)
         self.waiting = len(mark)
 
     def flush(self):
-        """Writes what the descriptor takes now; a short write is no surprise."""
+        """Writes what the descriptor takes now, unless it is held; a short write is no surprise."""
+        if self._held and self.held():
+            return
         queue = self._queue
         while queue:
             batch = [queue[i] for i in range(min(len(queue), 64))]

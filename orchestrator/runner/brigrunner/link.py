@@ -64,6 +64,9 @@ class Worker:
             os.set_blocking(fd, False)
         self._waiting = bytearray()  # to be written to it
         self._buffer = bytearray()   # read from it
+        self._space = memoryview(bytearray(64 << 10))
+        self.readable = True         # there may be something to read
+        self.drained = False         # the output before what was read is read too
         self.silent = False          # no report will follow
 
     # Commands.
@@ -131,15 +134,26 @@ class Worker:
         """Reads a piece; False when there is nothing to read for now."""
         if self.silent:
             return False
-        try:
-            data = os.read(self.reports, 64 << 10)
-        except BlockingIOError:
+        if not self.readable:
             return False
-        if not data:
+        try:
+            length = os.readv(self.reports, (self._space,))
+        except BlockingIOError:
+            self.readable = False
+            return False
+        self.drained = False
+        if not length:
             self.silent = True
             return False
-        self._buffer += data
+        # A pipe that gave less is empty, until poll says otherwise or its other end is closed.
+        self.readable = length == len(self._space) or self.status is not None
+        self._buffer += self._space[:length]
         return True
+
+    @property
+    def pending(self):
+        """Whether there may be a report."""
+        return self.readable or len(self._buffer) > 0
 
     def mute(self):
         """Listens to no further report."""

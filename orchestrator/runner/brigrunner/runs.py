@@ -7,6 +7,8 @@ from .files import Refused
 
 RECEIVING, READY, RUNNING = "receiving", "ready", "running"
 
+HOLD_SECONDS = 0.002  # the first messages of a run wait so long for those that follow
+
 # After these many seconds the doorbell is rung again, if the worker has not
 # heard it: a signal may come just before a system call that then blocks.
 RINGS = (0.02, 0.04, 0.08, 0.16, 0.32)
@@ -103,6 +105,7 @@ class Runs:
         if run.interrupted:
             run.stream.refuse("interrupted")
             self._begin(run)
+            self._sup.drain()
             self._exit(run, {"outcome": "interrupted", "hard": run.hard}, self._kept())
         elif run.phase == READY and not self._sup.calls.asking and self._sup.ensure_worker():
             self._begin(run)
@@ -116,7 +119,8 @@ class Runs:
         sup.late.finish(sup.control)
         run.phase = RUNNING
         run.output = output.Output(run.id, sup.hello["bounds"], sup.workspace)
-        sup.control({"type": "started", "run": run.id})
+        sup.outbox.hold(HOLD_SECONDS)
+        sup.control({"type": "started", "run": run.id}, at_once=False)
         if sup.lost:
             self.note(run, sup.lost)
         run.oom = sup.oom.count()
@@ -184,7 +188,7 @@ class Runs:
             raise link.Misuse("more displays than allowed")
         run.displays += 1
         run.display_bytes += size
-        sup.drain()
+        sup.drain_before_report()
         bundle, following = [], []
         for mime, size, text in parts:
             part = {"mime": mime, "size": size}
@@ -195,7 +199,7 @@ class Runs:
             else:
                 part["text"] = text
             bundle.append(part)
-        sup.control({"type": "display", "run": run.id, "role": message["role"], "bundle": bundle})
+        sup.control({"type": "display", "run": run.id, "role": message["role"], "bundle": bundle}, at_once=False)
         return following
 
     def done(self, message):
@@ -209,6 +213,7 @@ class Runs:
         if run.once:
             run.final = end
             return
+        self._sup.drain_before_report()
         self._exit(run, end, self._kept())
 
     def died(self, status):
@@ -220,6 +225,7 @@ class Runs:
         if run.hard:
             end["hard"] = True
         self.over = self.over or run.once
+        self._sup.drain()
         self._exit(run, end, "ended" if run.once else "lost")
         return True
 
@@ -227,8 +233,8 @@ class Runs:
         return "kept" if self._sup.lost is None else "lost"
 
     def _exit(self, run, end, state):
+        """The output of the run was read, as far as it was there."""
         sup = self._sup
-        sup.drain()
         if run.sweep and sup.worker is not None and sup.worker.status is None:
             run.swept += sup.tree.kill_since(run.before, sup.worker.pid, sup.ended)
             sup.drain()

@@ -61,6 +61,7 @@ class Supervisor:
         self.dumpable = dumpable
         self.tree = procs.Tree()
         self.ended = {}         # process id: wait status, since the last look
+        self._woken = True      # a child may have ended
         self._own_descriptors()
         self._signals()
         self.streams = streams.Streams(self.outbox)
@@ -137,7 +138,8 @@ class Supervisor:
 
     def _work(self):
         """Does all that needs no waiting; returns after how many seconds to come back."""
-        self._notice_ended()
+        self._notice_ended(reap=self._woken)
+        self._woken = False
         self._read_reports()
         self._bury()
         self.runs.advance()
@@ -150,6 +152,9 @@ class Supervisor:
             elif job[1]:
                 waits.append(0.0)
         self.outbox.flush()
+        held = self.outbox.held()
+        if held:
+            waits.append(held)
         run = self.runs.current
         if run is not None and run.next_ring:
             waits.append(run.next_ring - time.monotonic())
@@ -159,7 +164,7 @@ class Supervisor:
         want, worker = self._want, self.worker
         want(self.inbox.fd, select.POLLIN if self.inbox.open else 0)
         want(self._wake, select.POLLIN)
-        want(self.outbox.fd, select.POLLOUT if self.outbox.waiting else 0)
+        want(self.outbox.fd, select.POLLOUT if self.outbox.waiting and not self.outbox.held() else 0)
         if worker is None:
             return
         read = 0 if self.congested() else select.POLLIN
@@ -187,9 +192,12 @@ class Supervisor:
             self._read_frames()
         elif fd == self._wake:
             os.read(fd, 4096)
+            self._woken = True
         elif self.lease.door is not None and fd == self.lease.door.fd:
             if self.lease.door.knocked():
                 self.inbox.seek()
+        elif worker is not None and fd == worker.reports:
+            worker.readable = True
         elif worker is not None and fd == worker.commands:
             worker.flush()
             self.calls.flushed()
@@ -206,7 +214,10 @@ class Supervisor:
 
     # Frames from brig.
 
-    def control(self, message):
+    def control(self, message, at_once=True):
+        """Sends a message; not at_once, if it may wait for those that follow it."""
+        if at_once:
+            self.outbox.release()
         payload = text.dumps(message)
         if len(payload) > frames.MAX_PAYLOAD:
             raise ValueError("BUG: a %s message of %d bytes" % (message["type"], len(payload)))
@@ -311,6 +322,7 @@ class Supervisor:
         worker = self.worker
         if worker is not None and worker.status is None and worker.pid in self.ended:
             worker.status = self.ended[worker.pid]
+            worker.readable = True  # its last words, and the end of them
         self.ended.clear()
 
     def _bury(self):
@@ -378,6 +390,7 @@ class Supervisor:
         """Reads what the output pipes hold now, but not what is added meanwhile."""
         if self.worker is None:
             return
+        self.worker.drained = True
         for number, fd in list(self.worker.outputs.items()):
             left = link.readable_bytes(fd)
             while left > 0:
@@ -385,6 +398,14 @@ class Supervisor:
                 if not length:
                     break
                 left -= length
+
+    def drain_before_report(self):
+        """Reads the output that stood before the report that is looked at.
+
+        Once is enough for all reports that were read together.
+        """
+        if not self.worker.drained:
+            self.drain()
 
     def _stalled(self):
         """Whether reports have to wait until brig grants credit."""
@@ -394,7 +415,7 @@ class Supervisor:
     def _read_reports(self):
         """Handles the worker's reports, a bounded number at a time."""
         worker, self._more = self.worker, False
-        if worker is None:
+        if worker is None or not (worker.pending or self._following):
             return
         try:
             for _ in range(REPORTS_AT_ONCE):

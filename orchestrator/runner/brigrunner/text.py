@@ -4,7 +4,7 @@ json pulls in re and enum; its C half does the work alone. Everything that is
 written here is valid UTF-8, whatever surrogates the strings held.
 """
 try:
-    from _json import make_scanner as _make_scanner, encode_basestring as _quote
+    from _json import make_scanner as _make_scanner, make_encoder as _make_encoder, encode_basestring as _quote
 
     class _Context:
         strict = True
@@ -15,10 +15,12 @@ try:
         memo = {}
 
     _scan = _make_scanner(_Context())
+    _fast = _make_encoder(None, None, _quote, None, ":", ",", False, False, True)
 except ImportError:  # another implementation than CPython
     import json
     _scan = json.JSONDecoder().scan_once
     _quote = json.encoder.encode_basestring
+    _fast = None
 
 
 def loads(data):
@@ -36,6 +38,11 @@ def loads(data):
 
 def dumps(value):
     """Encodes None, bool, int, float, str, list, tuple and dict as UTF-8."""
+    if _fast is not None:
+        try:
+            return "".join(_fast(value, 0)).encode("utf-8")
+        except UnicodeEncodeError:
+            pass  # a lone surrogate, which is spelt out below
     out = []
     _encode(value, out.append)
     return "".join(out).encode("utf-8", "backslashreplace")
