@@ -60,6 +60,8 @@ func liveBrig(t testing.TB, kind sandbox.Kind, edit ...func(*orchestrator.Option
 	}
 	o.Config.Execution.Backend, o.Config.Execution.Fallback = kind, config.None
 	o.Config.Docker.Tier = config.TierCore
+	// Without one, whatever stands first on PATH, which may be slow to say what it is.
+	o.Config.Host.Python, _, _ = strings.Cut(os.Getenv("BRIG_TEST_PYTHONS"), string(os.PathListSeparator))
 	for _, f := range edit {
 		f(&o)
 	}
