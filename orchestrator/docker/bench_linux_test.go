@@ -123,6 +123,35 @@ func dockerRun(b *testing.B, backend *Backend) {
 	}
 }
 
+// BenchmarkHandOut is what a session costs that finds a prepared instance: Bind to
+// the first result, against the whole of `docker run --rm` with equal flags.
+func BenchmarkHandOut(b *testing.B) {
+	backend := engineBackend(b, images.Core)
+	if _, err := exec.LookPath("docker"); err != nil {
+		sandboxtest.Skip(b, "the docker command", err.Error())
+	}
+	ctx, s := context.Background(), steps{}
+	for b.Loop() {
+		workspace := b.TempDir()
+		p, err := backend.Prepare(ctx, coreBase(), workspace)
+		must(b, err)
+		began := time.Now()
+		i, err := p.Bind(ctx, sandbox.Claim{ID: "bench-1", Session: "bench", Workspace: workspace})
+		must(b, err)
+		now := s.took("bind", began)
+		o := runUntil(ctx, i, "print(42)", nil)
+		must(b, o.err)
+		s.took("first-run", now)
+		s.took("hand-out", began)
+		must(b, i.Close(ctx))
+		began = time.Now()
+		dockerRun(b, backend)
+		s.took("docker-run", began)
+	}
+	b.ReportMetric(s.median("hand-out")/s.median("docker-run"), "hand-out/docker-run")
+	s.report(b)
+}
+
 // BenchmarkWarm is a call into a live instance.
 func BenchmarkWarm(b *testing.B) {
 	i := session(b, engineBackend(b, images.Core), coreBase(), b.TempDir())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -151,6 +152,16 @@ func (e *ownEngine) finish(s syscall.Signal) {
 		e.signal(s)
 		<-e.ended
 	})
+}
+
+// restore has its containers live on without it, from the next start on, which is now.
+func (e *ownEngine) restore(t *testing.T) {
+	t.Helper()
+	if !slices.Contains(e.args, "--live-restore") {
+		e.finish(syscall.SIGTERM)
+		e.args = append(e.args, "--live-restore")
+		e.start(t)
+	}
 }
 
 // stop ends everything of this engine: it is found by the directory on its command lines.

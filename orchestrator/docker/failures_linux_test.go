@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -174,6 +173,7 @@ func TestEngineFailures(t *testing.T) {
 		{"silent", engineSilent},
 		{"pruned", enginePruned},
 		{"ends", engineEnds},
+		{"restarts with live-restore", engineRestarts},
 		{"without images", engineWithoutImages},
 	} {
 		t.Run(step.name, func(t *testing.T) { step.f(t, own) })
@@ -273,10 +273,8 @@ func engineEnds(t *testing.T, own *ownEngine) {
 		{"SIGKILL with live-restore", syscall.SIGKILL, true},
 	} {
 		t.Run(how.name, func(t *testing.T) {
-			if how.survives && !slices.Contains(own.args, "--live-restore") {
-				own.finish(syscall.SIGTERM)
-				own.args = append(own.args, "--live-restore")
-				own.start(t)
+			if how.survives {
+				own.restore(t)
 			}
 			i := session(t, b, coreBase(), t.TempDir())
 			idle := session(t, b, coreBase(), t.TempDir())

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +37,8 @@ func TestMain(m *testing.M) {
 		err = dialStdio(os.Getenv("BRIG_DOCKER_TEST_SOCKET"))
 	case "hold": // start a session, say where it is, and wait to be killed
 		err = hold(os.Getenv("BRIG_DOCKER_TEST_STAGE"))
+	case "keep": // leave an instance with a lease, and wait to be killed
+		err = keep()
 	default:
 		err = errors.New("unknown verb")
 	}
@@ -99,5 +102,41 @@ func hold(stage string) error {
 		time.Sleep(time.Hour)
 	}
 	o := runUntil(ctx, i, "import os\nif os.fork() == 0:\n    os.setsid()\nprint('running', flush=True)\nwhile True: pass", func(string) { fmt.Println("running") })
+	return fmt.Errorf("the run ended: %v", o.err)
+}
+
+func leased(lease time.Duration) sandbox.Base {
+	base := coreBase()
+	base.Lease = lease
+	return base
+}
+
+// keep is the helper that is killed: it leaves an instance with a variable and a
+// run under way, and says how to find it.
+func keep() error {
+	b, err := New(Options{
+		Env: os.LookupEnv, Owner: os.Getenv("BRIG_DOCKER_TEST_OWNER"), Process: os.Getenv("BRIG_DOCKER_TEST_PROCESS"),
+		Images: images.New(images.Options{Env: os.LookupEnv}),
+	})
+	if err != nil {
+		return err
+	}
+	ctx, workspace := context.Background(), os.Getenv("BRIG_DOCKER_TEST_WORKSPACE")
+	p, err := b.Prepare(ctx, leased(time.Minute), workspace)
+	if err != nil {
+		return err
+	}
+	i, err := p.Bind(ctx, sandbox.Claim{ID: "kept-1", Session: "kept", Workspace: workspace})
+	if err != nil {
+		return err
+	}
+	if o := runUntil(ctx, i, "x = 41", nil); o.err != nil {
+		return o.err
+	}
+	o := runUntil(ctx, i, "print('on', flush=True)\nwhile True: print('x' * 10_000)", func(text string) {
+		if text[:3] == "on\n" && len(text) < 100_000 {
+			_ = json.NewEncoder(os.Stdout).Encode(i.(sandbox.Keepable).Handle())
+		}
+	})
 	return fmt.Errorf("the run ended: %v", o.err)
 }
