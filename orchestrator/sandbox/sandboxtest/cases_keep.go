@@ -44,10 +44,6 @@ func caseNoLease(t *testing.T, s *suite) {
 	if _, ok := s.any(t).Instance.(sandbox.Keepable); ok {
 		t.Error("an instance can be kept by a backend that cannot adopt it")
 	}
-	if s.f.Later != nil {
-		t.Log("the factory can make a later brig, but the backend is no sandbox.Adopter")
-		return
-	}
 	base := s.f.Base
 	base.Lease = lease
 	if p, err := s.backend.Prepare(limited(t), base, s.workspace(t)); err == nil {
