@@ -59,6 +59,12 @@ func Run(t *testing.T, f Factory) {
 	s.sharedWorkspace = s.workspace(t)
 	s.backend = f.New(t)
 	t.Cleanup(s.close)
+	if _, ok := s.backend.(sandbox.Adopter); ok && (f.Later == nil || f.Owner == "") {
+		t.Fatal("a backend that is a sandbox.Adopter needs Later and Owner in its Factory")
+	}
+	if f.LosePrepared == nil {
+		t.Fatal("the Factory cannot lose what is prepared")
+	}
 	s.prepareEarly(t)
 
 	for _, group := range []struct {
