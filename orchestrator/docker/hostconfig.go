@@ -104,7 +104,15 @@ func (s spec) sizes() (scratch, tmp, workspace int64) {
 }
 
 // hostConfig is the hardened half. Every field that widens anything is absent
-// here and no caller can set one.
+// here and no caller can set one. What else is absent, and why:
+//
+//	apparmor= and label= of SecurityOpt   the engine's own profile and label apply where the machine has a module
+//	UsernsMode, PidMode, UTSMode          empty is private; "host" would switch a mapping of the engine off
+//	StorageOpt                            the root is read-only, and some engines accept a size that they ignore
+//	MemorySwappiness, OomKillDisable      without swap the first says nothing; the second hangs a session at its limit
+//	CpusetCpus, blkio weights             the first fails where a processor is absent, the second is dropped silently
+//	StopTimeout                           the stop signal is SIGKILL, so nothing is waited for
+//	Devices, GroupAdd, CapAdd, Binds      nothing of the machine is given
 func (s spec) hostConfig() *container.HostConfig {
 	scratch, tmp, work := s.sizes()
 	tmpfs := map[string]string{
