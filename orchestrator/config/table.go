@@ -55,7 +55,7 @@ func containment() []row {
 		{"docker.context", "", false, "Which context of the docker command names the engine.", text{
 			func(c *Config) *string { return &c.Docker.Context }, "the name of a docker context", "as the docker command finds it", validContext,
 		}},
-		{"docker.runtime", "", false, "The engine's runtime for containers. auto: the engine's own default; the posture says which that is.", text{
+		{"docker.runtime", "", false, "The engine's runtime for containers. auto: the strongest that the engine offers, Kata before gVisor before its default; the posture says which that is.", text{
 			func(c *Config) *string { return &c.Docker.Runtime }, "auto, or the name of a runtime that the engine knows, such as runc, runsc or kata", "", validName,
 		}},
 		{"docker.tier", "", false, "The packages in the image. core: the standard library. standard: numpy, pandas, matplotlib, openpyxl and pyarrow too.", choice[Tier]{
