@@ -5,9 +5,9 @@ set -eu
 tier="$1"
 case "${tier}" in
 core) packages="locales" ;;
-standard) packages="locales ca-certificates python3-pip" ;;
+standard | full) packages="locales ca-certificates python3-pip" ;;
 *)
-    echo "brig: unknown tier '${tier}'; there are core and standard" >&2
+    echo "brig: unknown tier '${tier}'; there are core, standard and full" >&2
     exit 2
     ;;
 esac
@@ -27,11 +27,16 @@ fi
 if [ -s /build/mirror-ca.pem ]; then
     export PIP_CERT=/build/mirror-ca.pem
 fi
-# Wheels only, each with the hash that requirements.txt gives: no mirror can
-# put anything else here, and nothing is compiled.
+# Wheels only, each with the hash that its line gives: no mirror can put anything
+# else here, and nothing is compiled.
+lists="-r /build/standard.txt"
+if [ "${tier}" = full ]; then
+    lists="${lists} -r /build/full.txt"
+fi
 target="$(python3 -I -c 'import sysconfig; print(sysconfig.get_path("purelib", "posix_local"))')"
+# shellcheck disable=SC2086  # lists is a list of words
 python3 -m pip install --no-cache-dir --no-input --disable-pip-version-check --root-user-action=ignore \
-    --only-binary :all: --require-hashes --no-deps --target "${target}" -r /build/requirements.txt
+    --only-binary :all: --require-hashes --no-deps --target "${target}" ${lists}
 
 # What only developers of these libraries use.
 find "${target}" -depth -type d -name tests -exec rm -r {} +
@@ -44,3 +49,10 @@ MPLCONFIGDIR=/opt/brig/matplotlib python3 -I -c '
 import matplotlib
 matplotlib.use("Agg")
 import matplotlib.font_manager, numpy, openpyxl, pandas, pyarrow'
+
+# Whatever was left out above, everything that the tier promises can be imported.
+if [ "${tier}" = full ]; then
+    python3 -I -c '
+import bs4, docx, duckdb, formulaic, jinja2, lxml.html, networkx, patsy, polars, pypdf, scipy.optimize, scipy.stats, seaborn
+import sklearn.ensemble, sklearn.linear_model, sqlalchemy, statsmodels.api, sympy, tabulate, tqdm, xlrd, xlsxwriter, yaml'
+fi

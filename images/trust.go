@@ -2,35 +2,24 @@ package images
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"sort"
-	"strings"
-	"time"
 
 	"brig/orchestrator/runner"
 )
 
-// DefaultBase is what the runner image is built from.
+// DefaultBase is what the images of the tiers are built from.
 const DefaultBase = "debian:trixie-slim"
-
-// Labels of a runner image. They are part of the image and cannot be changed later.
-const (
-	LabelKind    = "dev.brig.image"   // "runner", or "build" for the stage that an engine may keep as cache
-	LabelTier    = "dev.brig.tier"    // the tier
-	LabelRunner  = "dev.brig.runner"  // runner.Hash of the source inside
-	LabelContent = "dev.brig.content" // ContentHash of what it was built from
-	LabelBase    = "dev.brig.base"    // ID of the base image
-)
 
 // MissingBaseError says that an image has to be built and its base is not there.
 // brig never pulls by itself: what comes from a registry is the user's decision.
 type MissingBaseError struct{ Base string }
 
 func (e *MissingBaseError) Error() string {
-	return fmt.Sprintf("the base image %s is not on this engine; get it with: %s", e.Base, e.Remedy())
+	return fmt.Sprintf("the base image %s is not on this engine (for one without a registry see docs/images.md); get it with: %s", e.Base, e.Remedy())
 }
 
 // Remedy is the command to type.
@@ -42,13 +31,22 @@ type Options struct {
 	Base string
 	// Env gives the mirror settings that a build honours: see mirrorArgs. nil means none.
 	Env func(string) (string, bool)
+	// Cache is a directory of this user: there lie the locks that keep several brigs
+	// from building the same thing at once, and when each image was used last. Empty
+	// means neither; two builds at once are then only slower.
+	Cache string
+	// Retention is what becomes of superseded images after a build. The zero value
+	// removes nothing.
+	Retention Retention
 }
 
 // Trust finds and builds runner images on one engine. It may be used concurrently.
 type Trust struct {
-	base string
-	env  func(string) (string, bool)
-	turn chan struct{} // one build at a time
+	base      string
+	env       func(string) (string, bool)
+	cache     string
+	retention Retention
+	turn      chan struct{} // one build at a time
 }
 
 // New returns a Trust. It asks nothing of any engine.
@@ -59,197 +57,238 @@ func New(o Options) *Trust {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
 	}
-	return &Trust{base: o.Base, env: o.Env, turn: make(chan struct{}, 1)}
+	return &Trust{base: o.Base, env: o.Env, cache: o.Cache, retention: o.Retention, turn: make(chan struct{}, 1)}
 }
 
-// Ref is one trusted image.
-type Ref struct {
-	ID      string // what containers are created from
-	Tag     string // for people
-	Tier    Tier
-	Content string
-	Runner  string
-	Base    string // ID of the base image it was built from
-	Created time.Time
-	Size    int64
-	Built   bool // Ensure built it just now
-}
-
-// Tag is the name under which people find the image of a tier with that content hash.
-func Tag(tier Tier, content string) string {
-	return fmt.Sprintf("brig-runner:%s-%.12s", tier, content)
-}
-
-// Ensure returns the trusted image of the tier and builds it when the engine does
-// not have it, or has it on another base than the one there now. Two brigs may do
-// so at once: both then find the same tag. The error is a *MissingBaseError where a
-// build is needed and its base is missing.
-func (t *Trust) Ensure(ctx context.Context, b Builder, tier Tier, progress func(Progress)) (Ref, error) {
-	return t.ensure(ctx, b, tier, progress, false)
+// Ensure returns the trusted image of the choice and builds it when the engine does
+// not have it, or has it on another base than the one there now. Brigs of one user
+// build one after the other and do not build twice; waiting is a Progress with Note
+// set and ends with ctx. The error is a *MissingBaseError where a build is needed and
+// its base is missing, and an *OwnImageError where the user's image cannot be used.
+func (t *Trust) Ensure(ctx context.Context, b Builder, c Choice, progress func(Progress)) (Ref, error) {
+	return t.ensure(ctx, b, c, progress, false)
 }
 
 // Rebuild is Ensure that builds even where the trusted image is there. The engine's
 // build cache makes that quick unless the base has changed.
-func (t *Trust) Rebuild(ctx context.Context, b Builder, tier Tier, progress func(Progress)) (Ref, error) {
-	return t.ensure(ctx, b, tier, progress, true)
+func (t *Trust) Rebuild(ctx context.Context, b Builder, c Choice, progress func(Progress)) (Ref, error) {
+	return t.ensure(ctx, b, c, progress, true)
 }
 
-func (t *Trust) ensure(ctx context.Context, b Builder, tier Tier, progress func(Progress), always bool) (Ref, error) {
+func (t *Trust) ensure(ctx context.Context, b Builder, c Choice, progress func(Progress), always bool) (Ref, error) {
+	if progress == nil {
+		progress = func(Progress) {}
+	}
 	select {
 	case t.turn <- struct{}{}:
 		defer func() { <-t.turn }()
 	case <-ctx.Done():
 		return Ref{}, context.Cause(ctx)
 	}
-	content, err := ContentHash(tier)
+	if !always {
+		w, err := t.wanted(ctx, b, c)
+		if err != nil {
+			return Ref{}, err
+		}
+		if ref, found, err := t.pick(ctx, b, w); err != nil || found {
+			t.markUsed(ref)
+			return ref, err
+		}
+	}
+	machine, err := b.Machine(ctx)
 	if err != nil {
 		return Ref{}, err
 	}
-	base, err := t.baseID(ctx, b)
+	unlock, err := t.lock(ctx, machine, progress)
 	if err != nil {
 		return Ref{}, err
 	}
-	ref, found, err := pick(ctx, b, tier, content, base)
-	if err != nil || found && !always {
+	defer unlock()
+	return t.build(ctx, b, c, machine, progress, always)
+}
+
+// build needs the lock, and looks again: whoever had it may have built the same.
+func (t *Trust) build(ctx context.Context, b Builder, c Choice, machine Machine, progress func(Progress), always bool) (Ref, error) {
+	w, err := t.wanted(ctx, b, c)
+	if err != nil {
+		return Ref{}, err
+	}
+	if ref, found, err := t.pick(ctx, b, w); err != nil || found && !always {
+		t.markUsed(ref)
 		return ref, err
 	}
-	if base == "" {
+	if w.base.ID == "" {
 		return Ref{}, &MissingBaseError{Base: t.base}
 	}
-	if err := t.build(ctx, b, tier, content, base, progress); err != nil {
-		return Ref{}, fmt.Errorf("build the %s runner image: %w", tier, err)
+	if have := w.base.Architecture; machine.Architecture != "" && have != "" && have != machine.Architecture {
+		return Ref{}, foreign(c, t.base, have, machine.Architecture)
 	}
-	ref, found, err = pick(ctx, b, tier, content, base)
+	if err := t.run(ctx, b, w, progress); err != nil {
+		return Ref{}, fmt.Errorf("build the %s: %w", c.Name(), err)
+	}
+	ref, found, err := t.pick(ctx, b, w)
 	if err != nil {
 		return Ref{}, err
 	}
 	if !found {
-		return Ref{}, fmt.Errorf("build the %s runner image: the engine reports success but has no image with the label %s=%s",
-			tier, LabelContent, content)
+		return Ref{}, fmt.Errorf("build the %s: the engine reports success but has no image with the label %s=%s",
+			c.Name(), LabelContent, w.content)
 	}
 	ref.Built = true
+	t.markUsed(ref)
+	t.retire(ctx, b, ref, progress)
 	return ref, nil
 }
 
-// baseID is empty when the engine does not have the base image.
-func (t *Trust) baseID(ctx context.Context, b Builder) (string, error) {
-	id, err := b.ImageID(ctx, t.base)
-	if errors.Is(err, ErrNoImage) {
-		return "", nil
+func foreign(c Choice, base, have, want string) error {
+	if c.Reference != "" {
+		base = c.Reference
 	}
-	if err != nil {
-		return "", fmt.Errorf("look up the base image %s: %w", t.base, err)
+	return &OwnImageError{
+		Reference: base, Code: "image-architecture",
+		Reason: fmt.Sprintf("is made for %s, and the engine's machine is %s", have, want),
+		Next:   fmt.Sprintf("docker pull --platform linux/%s %s", want, base),
 	}
-	return id, nil
 }
 
-func (t *Trust) build(ctx context.Context, b Builder, tier Tier, content, base string, progress func(Progress)) error {
-	authority, err := t.authority()
+// wanted is what would be trusted now.
+type wanted struct {
+	recipe
+	base Details // ID empty: the engine does not have it
+}
+
+// wanted looks at the base. The base of a tier may be missing, as long as nothing
+// has to be built; what the user's own reference means cannot be known without it.
+func (t *Trust) wanted(ctx context.Context, b Builder, c Choice) (wanted, error) {
+	name := t.base
+	if c.Reference != "" {
+		name = c.Reference
+	}
+	base, err := b.Inspect(ctx, name)
+	missing := errors.Is(err, ErrNoImage)
+	if err != nil && !missing {
+		return wanted{}, fmt.Errorf("look up the image %s: %w", name, err)
+	}
+	if c.Reference == "" {
+		r, err := tierRecipe(c.Tier)
+		return wanted{recipe: r, base: base}, err
+	}
+	if missing {
+		return wanted{}, &OwnImageError{
+			Reference: name, Code: "image-missing", Reason: "is not on this engine, and brig pulls nothing by itself", Next: "docker pull " + name, Err: err,
+		}
+	}
+	r, err := ownRecipe(c, base)
+	return wanted{recipe: r, base: base}, err
+}
+
+// run has the engine build. The base gets a name of its own for that time: what is
+// built on is what was looked at, even if its tag moves meanwhile, and under a name
+// of which there can be no registry an engine cannot pull anything by itself.
+func (t *Trust) run(ctx context.Context, b Builder, w wanted, progress func(Progress)) (err error) {
+	files, args := w.files, map[string]string{}
+	if !w.offline {
+		authority, err := t.authority()
+		if err != nil {
+			return err
+		}
+		files = map[string][]byte{authorityName: authority}
+		for name, text := range w.files {
+			files[name] = text
+		}
+		args = mirrorArgs(t.env)
+	}
+	tarball, err := buildContext(files)
 	if err != nil {
 		return err
 	}
-	tarball, err := buildContext(authority)
-	if err != nil {
-		return err
+	pin := "brig.invalid/base:" + randomName()
+	if err := b.TagImage(ctx, w.base.ID, pin); err != nil {
+		return fmt.Errorf("name the base image: %w", err)
 	}
-	args := mirrorArgs(t.env)
-	args["BASE"] = t.base
-	args["TIER"] = string(tier)
-	args["RUNNER_HASH"] = runner.Hash()
-	args["CONTENT_HASH"] = content
-	args["BASE_ID"] = base
-	return b.Build(ctx, Request{
-		Context: tarball, Dockerfile: dockerfileName, Tag: Tag(tier, content), Args: args,
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
+		defer cancel()
+		if failed := b.RemoveImage(ctx, pin); err == nil {
+			err = failed
+		}
+	}()
+	for name, value := range w.args {
+		args[name] = value
+	}
+	args["BASE"] = pin
+	args["BASE_ID"] = w.base.ID
+	err = b.Build(ctx, Request{
+		Context: tarball, Dockerfile: dockerfileName, Tag: Tag(w.choice, w.content), Args: args, Offline: w.offline,
 	}, progress)
+	var failed *StepError
+	if w.choice.Reference != "" && errors.As(err, &failed) {
+		return explainOwn(w.choice, failed)
+	}
+	return err
 }
 
-// authority is the certificate bundle that pip is told to trust on the user's
-// machine, so that a mirror behind an inspecting proxy works in the build as well.
-func (t *Trust) authority() ([]byte, error) {
-	name, ok := t.env("PIP_CERT")
-	if !ok || name == "" {
-		return nil, nil
-	}
-	const most = 4 << 20
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("read the certificates that PIP_CERT names: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the certificates that PIP_CERT names: %w", err)
-	}
-	if len(text) > most {
-		return nil, fmt.Errorf("read the certificates that PIP_CERT names: %s is larger than %d bytes", name, most)
-	}
-	return text, nil
+func randomName() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: it ends the program instead
+	return hex.EncodeToString(b[:])
 }
 
-// mirrorArgs are the build arguments that decide where packages come from. What
-// may come is decided by the hashes in requirements.txt and by apt's signatures.
-func mirrorArgs(env func(string) (string, bool)) map[string]string {
-	args := map[string]string{}
-	for _, name := range []string{"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_DEFAULT_TIMEOUT", "APT_MIRROR"} {
-		if value, ok := env(name); ok && value != "" {
-			args[name] = value
-		}
-	}
-	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy"} {
-		for _, spelling := range []string{name, strings.ToUpper(name)} {
-			if value, ok := env(spelling); ok && value != "" {
-				args[spelling] = value
-			}
-		}
-	}
-	return args
-}
-
-// pick chooses among the images with that content. base empty means any base.
-func pick(ctx context.Context, b Builder, tier Tier, content, base string) (Ref, bool, error) {
-	found, err := b.FindImages(ctx, LabelContent, content)
+// pick chooses among the images with that content.
+func (t *Trust) pick(ctx context.Context, b Builder, w wanted) (Ref, bool, error) {
+	found, err := b.FindImages(ctx, LabelContent, w.content)
 	if err != nil {
-		return Ref{}, false, fmt.Errorf("look for the %s runner image: %w", tier, err)
+		return Ref{}, false, fmt.Errorf("look for the %s: %w", w.choice.Name(), err)
 	}
 	var refs []Ref
 	for _, f := range found {
-		ref := refOf(f)
-		if !trusted(ref, tier, content) || base != "" && ref.Base != base {
-			continue
+		if ref := refOf(f); distrust(ref, w) == "" {
+			refs = append(refs, t.known(ref, w))
 		}
-		refs = append(refs, ref)
 	}
 	if len(refs) == 0 {
 		return Ref{}, false, nil
 	}
-	// Of two that brigs built at the same time, everybody takes the tagged one.
+	newestFirst(refs)
+	return refs[0], true, nil
+}
+
+// known adds what no label says.
+func (t *Trust) known(r Ref, w wanted) Ref {
+	r.Used = t.lastUsed(r.ID)
+	if w.choice.Reference != "" && len(w.base.Digests) > 0 {
+		r.Digest = w.base.Digests[0]
+	}
+	return r
+}
+
+func newestFirst(refs []Ref) {
 	sort.Slice(refs, func(i, j int) bool {
-		if a, b := refs[i].Tag != "", refs[j].Tag != ""; a != b {
-			return a
-		}
 		if !refs[i].Created.Equal(refs[j].Created) {
 			return refs[i].Created.After(refs[j].Created)
 		}
 		return refs[i].ID < refs[j].ID
 	})
-	return refs[0], true, nil
 }
 
-// trusted is the whole rule.
-func trusted(r Ref, tier Tier, content string) bool {
-	return r.Content == content && r.Tier == tier && r.Runner == runner.Hash()
-}
-
-func refOf(f Found) Ref {
-	ref := Ref{
-		ID: f.ID, Tier: Tier(f.Labels[LabelTier]), Content: f.Labels[LabelContent],
-		Runner: f.Labels[LabelRunner], Base: f.Labels[LabelBase], Created: f.Created, Size: f.Size,
+// distrust says why an image is not the wanted one; empty means that it is. This is
+// the whole rule. The labels are claims that any image can make, also one that came
+// from a registry; the name in brig's local repository is what only users of the
+// engine can give.
+func distrust(r Ref, w wanted) string {
+	switch {
+	case r.Choice != w.choice:
+		return "another image"
+	case r.Tag == "":
+		return "not under brig's name"
+	case r.Runner != runner.Hash():
+		return "the runner changed"
+	case w.base.ID != "" && r.Base != w.base.ID && w.choice.Reference != "":
+		return "the tag " + w.choice.Reference + " moved"
+	case w.base.ID != "" && r.Base != w.base.ID:
+		return "the base image changed"
+	case r.Content != w.content:
+		return "the recipe or the pinned libraries changed"
 	}
-	want := Tag(ref.Tier, ref.Content)
-	for _, tag := range f.Tags {
-		if tag == want || strings.HasSuffix(tag, "/"+want) { // some engines write "localhost/" or "docker.io/library/" before it
-			ref.Tag = tag
-		}
-	}
-	return ref
+	return ""
 }

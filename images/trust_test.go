@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +38,7 @@ func TestEnsureRebuildsWhatIsStale(t *testing.T) {
 		"another runner":  func() { e.images[first.ID].Labels[LabelRunner] = "another" },
 		"another content": func() { e.images[first.ID].Labels[LabelContent] = "another" },
 		"another tier":    func() { e.images[first.ID].Labels[LabelTier] = "standard" },
-		"a newer base":    func() { e.bases[DefaultBase] += "+" },
+		"a newer base":    func() { e.bases[DefaultBase] = Details{ID: e.bases[DefaultBase].ID + "+"} },
 		"it was removed":  func() { delete(e.images, first.ID) },
 	} {
 		change()
@@ -48,13 +50,17 @@ func TestEnsureRebuildsWhatIsStale(t *testing.T) {
 	}
 }
 
-// TestTagsDoNotCount: a tag says nothing about what is in an image.
-func TestTagsDoNotCount(t *testing.T) {
+// TestNeitherTagNorLabelsAlone: a tag says nothing about what is in an image.
+func TestNeitherTagNorLabelsAlone(t *testing.T) {
 	e, trust := newMemoryEngine(), New(Options{})
 	first := ensure(t, trust, e, Core)
 	e.images["sha256:evil"] = &Found{ID: "sha256:evil", Tags: e.images[first.ID].Tags, Labels: map[string]string{LabelKind: "runner", LabelTier: "core"}}
-	e.images[first.ID].Tags = nil
 	if again := ensure(t, trust, e, Core); again.ID != first.ID || again.Built {
+		t.Errorf("%+v", again)
+	}
+	// And labels alone do not either: an image from a registry can have any, but not brig's name.
+	e.images[first.ID].Tags = []string{"registry.example/" + first.Tag}
+	if again := ensure(t, trust, e, Core); again.ID == first.ID || !again.Built {
 		t.Errorf("%+v", again)
 	}
 }
@@ -66,7 +72,7 @@ func TestMissingBase(t *testing.T) {
 	if again := ensure(t, trust, e, Core); again.ID != first.ID {
 		t.Error("an image that is there needs its base no more")
 	}
-	_, err := trust.Ensure(t.Context(), e, Standard, nil)
+	_, err := trust.Ensure(t.Context(), e, Choice{Tier: Standard}, nil)
 	var missing *MissingBaseError
 	if !errors.As(err, &missing) || !strings.HasSuffix(err.Error(), "docker pull debian:trixie-slim") {
 		t.Errorf("%v", err)
@@ -86,7 +92,7 @@ func TestEnsureFromManyAtOnce(t *testing.T) {
 			if n%2 == 0 { // another brig, which shares nothing but the engine
 				trust = New(Options{})
 			}
-			ref, err := trust.Ensure(context.Background(), e, Core, nil)
+			ref, err := trust.Ensure(context.Background(), e, Choice{Tier: Core}, nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -108,7 +114,7 @@ func TestEnsureFromManyAtOnce(t *testing.T) {
 func TestBuildFailure(t *testing.T) {
 	e, trust := newMemoryEngine(), New(Options{})
 	e.fail = errors.New("no space left")
-	if _, err := trust.Ensure(t.Context(), e, Core, nil); err == nil || !strings.Contains(err.Error(), "no space left") {
+	if _, err := trust.Ensure(t.Context(), e, Choice{Tier: Core}, nil); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("%v", err)
 	}
 	if ref := ensure(t, trust, e, Core); !ref.Built { // and it can be tried again
@@ -116,61 +122,53 @@ func TestBuildFailure(t *testing.T) {
 	}
 }
 
-func TestStatusAndPrune(t *testing.T) {
-	e, trust := newMemoryEngine(), New(Options{})
-	old := ensure(t, trust, e, Core)
-	e.images[old.ID].Labels[LabelContent] = "of an earlier brig"
-	current := ensure(t, trust, e, Core)
-	busy := ensure(t, trust, e, Standard)
-	e.images[busy.ID].Labels[LabelContent] = "also earlier"
-	e.inUse[busy.ID] = true
-	e.images["sha256:stage"] = &Found{ID: "sha256:stage", Labels: map[string]string{LabelKind: "build"}}
-
-	states, err := trust.Status(t.Context(), e)
-	if err != nil || len(states) != 2 {
-		t.Fatalf("%+v, %v", states, err)
-	}
-	if s := states[0]; s.Tier != Core || s.Condition != Ready || s.Current.ID != current.ID || len(s.Others) != 1 || s.Others[0].ID != old.ID || s.Remedy != "" {
-		t.Errorf("%+v", s)
-	}
-	if s := states[1]; s.Tier != Standard || s.Condition != Stale || s.Current != nil || s.Remedy != "brig image build --tier standard" {
-		t.Errorf("%+v", s)
-	}
-	removed, err := trust.Prune(t.Context(), e)
-	if err == nil || len(removed) != 2 {
-		t.Errorf("removed %v, %v", removed, err)
-	}
-	if e.images[current.ID] == nil || e.images[busy.ID] == nil || e.images[old.ID] != nil || e.images["sha256:stage"] != nil {
-		t.Errorf("left: %v", e.images)
-	}
-}
-
 func TestBuildContext(t *testing.T) {
-	one, err := buildContext(nil)
-	if err != nil {
+	e, trust := newMemoryEngine(), New(Options{})
+	ensure(t, trust, e, Full)
+	one := e.last.Context
+	if _, err := New(Options{}).Rebuild(t.Context(), e, Choice{Tier: Full}, nil); err != nil {
 		t.Fatal(err)
 	}
-	two, err := buildContext(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(one.Bytes(), two.Bytes()) {
+	if !bytes.Equal(one, e.last.Context) {
 		t.Error("two contexts of one brig differ")
 	}
-	files, err := readTar(one)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"Dockerfile.runner", "apt.sh", "libraries.sh", "requirements.txt", "mirror-ca.pem", "runner/start.py"} {
-		if _, ok := files[name]; !ok {
+	for _, name := range []string{"Dockerfile.runner", "apt.sh", "libraries.sh", "standard.txt", "full.txt", "mirror-ca.pem", "runner/start.py"} {
+		if _, ok := e.context[name]; !ok {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	for _, line := range strings.Split(files["requirements.txt"], "\n") {
-		if strings.Contains(line, "==") && !strings.HasSuffix(line, `\`) {
-			t.Errorf("a library without a hash: %s", line)
+	for _, tier := range []string{"standard", "full"} {
+		have := pinned(t, e.context[tier+".txt"])
+		asked, err := os.ReadFile("requirements/" + tier + ".in")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range strings.Fields(string(asked)) {
+			if !slices.Contains(have, name) {
+				t.Errorf("%s.txt has no pin of %s", tier, name)
+			}
+		}
+		for _, name := range pinned(t, e.context["standard.txt"]) {
+			if tier == "full" && slices.Contains(have, name) {
+				t.Errorf("%s is pinned twice", name)
+			}
 		}
 	}
+}
+
+// pinned are the libraries of a list; each has at least one hash and at most one for each platform.
+func pinned(t *testing.T, list string) []string {
+	t.Helper()
+	var names []string
+	for _, entry := range regexp.MustCompile(`(?m)^[a-z0-9]`).Split(regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(list, ""), -1)[1:] {
+		if n := strings.Count(entry, "--hash=sha256:"); n < 1 || n > 2 || !strings.Contains(entry, "==") {
+			t.Errorf("%d hashes in %q", n, entry)
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+)==`).FindAllStringSubmatch(list, -1) {
+		names = append(names, m[1])
+	}
+	return names
 }
 
 func TestMirrorSettings(t *testing.T) {
@@ -198,19 +196,7 @@ func TestMirrorSettings(t *testing.T) {
 		t.Errorf("certificates: %q", e.context["mirror-ca.pem"])
 	}
 	set["PIP_CERT"] = certificates + ".missing"
-	if _, err := New(Options{Env: env}).Rebuild(t.Context(), e, Core, nil); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestParseTier(t *testing.T) {
-	for name, want := range map[string]Tier{"": Standard, "core": Core, "standard": Standard} {
-		if got, err := ParseTier(name); err != nil || got != want {
-			t.Errorf("%q: %s, %v", name, got, err)
-		}
-	}
-	var unknown *UnknownTierError
-	if _, err := ParseTier("full"); !errors.As(err, &unknown) || err.Error() != `unknown image tier "full"; there are core and standard` {
+	if _, err := New(Options{Env: env}).Rebuild(t.Context(), e, Choice{Tier: Core}, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }

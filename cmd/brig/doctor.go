@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,7 +215,7 @@ func (p *program) examineEngine(ctx context.Context, r *report, a *assembly, s s
 		if s.Condition != images.Ready {
 			kind = stateNote
 		}
-		r.add("docker", "image "+s.Name, kind, s.Remedy, "%s", strings.TrimSpace(string(s.Condition)+" "+s.Tag))
+		r.add("docker", "image "+s.Name, kind, s.Remedy, "%s", strings.TrimSpace(string(s.Condition)+" "+cmp.Or(s.Reason, s.Tag)))
 	}
 }
 

@@ -30,7 +30,7 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			explainImage(fmt.Errorf("ensure: %w", base)),
-			"base-missing", "the base image debian:trixie-slim is not on this engine, and brig pulls nothing by itself",
+			"base-missing", "the base image debian:trixie-slim is not on this engine, and brig pulls nothing by itself (for one without a registry see docs/images.md)",
 			"docker pull debian:trixie-slim",
 		},
 		{

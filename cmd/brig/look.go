@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,7 @@ type engineAnswer struct {
 type imageState struct {
 	Name      string           `json:"name"` // of the tier, or the user's own reference
 	Condition images.Condition `json:"condition"`
+	Reason    string           `json:"reason,omitempty"` // why it is stale or unusable
 	Tag       string           `json:"tag,omitempty"`
 	Remedy    string           `json:"remedy,omitempty"`
 	wanted    bool             // by the settings
@@ -91,15 +93,15 @@ func (p *program) lookAtEngine(ctx context.Context, a *assembly, s settings) eng
 
 // imageStates are the images that the engine has, and those that it lacks.
 func (p *program) imageStates(ctx context.Context, a *assembly, s settings) ([]imageState, error) {
-	states, err := p.trust().Status(ctx, a.docker)
+	states, err := p.trust(s.Paths).Status(ctx, a.docker, configuredImage(s.Config)...)
 	if err != nil {
 		return nil, err
 	}
 	var rows []imageState
 	for _, state := range states {
 		rows = append(rows, imageState{
-			Name: string(state.Tier), Condition: state.Condition, Tag: state.Tag, Remedy: state.Remedy,
-			wanted: string(state.Tier) == s.Config.BaseFor(sandbox.Docker).Image,
+			Name: cmp.Or(state.Choice.Reference, string(state.Choice.Tier)), Condition: state.Condition, Reason: state.Reason, Tag: state.Tag, Remedy: state.Remedy,
+			wanted: state.Choice.String() == s.Config.BaseFor(sandbox.Docker).Image,
 		})
 	}
 	return rows, nil

@@ -29,13 +29,15 @@ func newProgress(s *stream) *progress { return &progress{s: s, started: time.Now
 
 func (p *progress) show(e images.Progress) {
 	line := strings.TrimSpace(escapeLine(e.Text))
-	if e.Instruction || e.Step != p.step {
+	if e.Note {
+		p.s.wipe()
+		io.WriteString(p.s.w, "brig: "+line+"\n")
+		return
+	}
+	if e.Instruction {
 		p.endStep()
 		p.step, p.begun = e.Step, time.Now()
-		p.title = fmt.Sprintf("step %d/%d", e.Step, e.Total)
-		if e.Instruction {
-			p.title += "  " + line
-		}
+		p.title = fmt.Sprintf("step %d/%d  %s", e.Step, e.Total, line)
 		p.tail = nil
 		if !p.s.terminal {
 			io.WriteString(p.s.w, "brig: "+cut(p.title, 100)+"\n")

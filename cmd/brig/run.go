@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"brig/orchestrator"
-	"brig/orchestrator/config"
 	"brig/orchestrator/sandbox"
 )
 
@@ -21,6 +20,7 @@ type runOptions struct {
 	hasCode  bool
 	backend  choice
 	tier     choice
+	image    string
 	timeout  timeoutFlag
 	files    []string
 	out      string
@@ -62,7 +62,8 @@ The exit status is the program's own; see: brig help exit-codes`,
 	f := c.Flags()
 	f.VarP(once("-c", &word{value: &o.code, flag: "code", empty: true}), "code", "c", "run this `CODE`")
 	f.Var(once("--backend", &o.backend), "backend", "run in this `BACKEND` and nowhere else: docker or host")
-	f.Var(once("--tier", &o.tier), "tier", "`TIER` of the container's image: core (standard library) or standard (numpy, pandas, matplotlib…)")
+	f.Var(once("--tier", &o.tier), "tier", "`TIER` of the container's image: core (standard library), standard (numpy, pandas, matplotlib…) or full (scipy, scikit-learn, polars… too)")
+	f.Var(once("--image", &word{value: &o.image, flag: "image"}), "image", "run in your own image, `REF`, which is on the engine and has Python 3.8 or later")
 	o.backend.complete(c)
 	o.tier.complete(c)
 	f.Var(once("--timeout", &o.timeout), "timeout", "limit of `TIME`, such as 5s or 2m")
@@ -95,8 +96,8 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 		return err
 	}
 	kind := cmp.Or(sandbox.Kind(o.backend.value), settings.Config.Execution.Backend)
-	if o.tier.value != "" {
-		settings.Config.Docker.Tier = config.Tier(o.tier.value) // of the copy for this one run
+	if err := chooseImage(&settings.Config, o.tier.value, o.image); err != nil { // of the copy for this one run
+		return err
 	}
 	limits := settings.Config.BaseFor(kind).Limits.WithDefaults()
 	up, err := planUploads(o.files, bounds{file: limits.FileSize, total: limits.Workspace})

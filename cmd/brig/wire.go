@@ -101,11 +101,13 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 func (p *program) engine(s settings, own *owner.Owner, progress func(images.Progress)) (*docker.Backend, error) {
 	return docker.New(docker.Options{
 		Endpoint: s.Config.Docker.Endpoint, Context: s.Config.Docker.Context, Env: p.lookup,
-		Owner: own.ID(), Process: own.Token(), Images: p.trust(), Progress: progress,
+		Owner: own.ID(), Process: own.Token(), Images: p.trust(s.Paths), Progress: progress,
 	})
 }
 
-func (p *program) trust() *images.Trust { return images.New(images.Options{Env: p.lookup}) }
+func (p *program) trust(paths config.Paths) *images.Trust {
+	return images.New(images.Options{Env: p.lookup, Cache: paths.Cache, Retention: images.DefaultRetention()})
+}
 
 // buildNotice draws the build that a first run has to wait for.
 type buildNotice struct {
@@ -114,6 +116,10 @@ type buildNotice struct {
 }
 
 func (n *buildNotice) show(e images.Progress) {
+	if n.drawing == nil && e.Note {
+		n.p.tui.note("%s", escapeLine(e.Text))
+		return
+	}
 	if n.drawing == nil {
 		n.p.tui.note("building the image that containers run, once; this takes a few minutes")
 		n.drawing = newProgress(n.p.tui.stderr)

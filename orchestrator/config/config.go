@@ -16,6 +16,7 @@ type Tier string
 const (
 	TierCore     Tier = "core"
 	TierStandard Tier = "standard"
+	TierFull     Tier = "full"
 )
 
 // Profile says who answers an approval.
@@ -77,6 +78,7 @@ type Docker struct {
 	Context  string
 	Runtime  string
 	Tier     Tier
+	Image    string // of the user's own; empty: that of the tier
 }
 
 // Sandbox is about the WASM backend.
@@ -160,6 +162,14 @@ func (c Config) Validate() error {
 	return asError(append(problems, cross(c, nil)...))
 }
 
+// baseImage is the choice of an image in the words of sandbox.Base.
+func (d Docker) baseImage() string {
+	if d.Image != "" {
+		return "image:" + d.Image
+	}
+	return string(d.Tier)
+}
+
 // Base is BaseFor the configured backend.
 func (c Config) Base() sandbox.Base { return c.BaseFor(c.Execution.Backend) }
 
@@ -170,7 +180,7 @@ func (c Config) BaseFor(kind sandbox.Kind) sandbox.Base {
 	b := sandbox.Base{
 		Network: sandbox.NetworkDeny,
 		Mode:    c.Host.Sandbox, // an input of the resolution whatever the backend is
-		Image:   string(c.Docker.Tier),
+		Image:   c.Docker.baseImage(),
 		Runtime: c.Docker.Runtime,
 		Python:  c.Host.Python,
 		Limits: sandbox.Limits{

@@ -58,8 +58,11 @@ func containment() []row {
 		{"docker.runtime", "", false, "The engine's runtime for containers. auto: the strongest that the engine offers, Kata before gVisor before its default; the posture says which that is.", text{
 			func(c *Config) *string { return &c.Docker.Runtime }, "auto, or the name of a runtime that the engine knows, such as runc, runsc or kata", "", validName,
 		}},
-		{"docker.tier", "", false, "The packages in the image. core: the standard library. standard: numpy, pandas, matplotlib, openpyxl and pyarrow too.", choice[Tier]{
-			at: func(c *Config) *Tier { return &c.Docker.Tier }, words: []Tier{TierCore, TierStandard}, later: []Tier{"full"},
+		{"docker.tier", "", false, "The packages in the image. core: the standard library. standard: numpy, pandas, matplotlib, openpyxl and pyarrow too. full: also scipy, scikit-learn, statsmodels, seaborn, sympy, polars, duckdb, sqlalchemy, lxml and others; see docs/images.md.", choice[Tier]{
+			at: func(c *Config) *Tier { return &c.Docker.Tier }, words: []Tier{TierCore, TierStandard, TierFull},
+		}},
+		{"docker.image", "", false, "An image of your own instead of a tier's, with Python 3.8 or later in it. brig builds its runner on top, and again when the reference means another image; it never pulls.", text{
+			func(c *Config) *string { return &c.Docker.Image }, "the reference of an image, such as registry.example/team/analysis:2", "the image of docker.tier", validReference,
 		}},
 		{"sandbox.enabled", "", true, "Whether the WASM backend may be used at all.", truth{
 			func(c *Config) *bool { return &c.Sandbox.Enabled },

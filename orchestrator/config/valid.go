@@ -57,6 +57,10 @@ func validEndpoint(s string) *fault {
 	return &fault{text: "unknown scheme " + brief(u.Scheme), suggestion: meant(u.Scheme, schemes)}
 }
 
+// validReference takes the characters of a reference; whether it is one, the docker
+// backend finds out.
+func validReference(s string) *fault { return plain(s, "_.-/:@", 512) }
+
 func validContext(s string) *fault { return plain(s, "_.+-", 255) }
 func validName(s string) *fault    { return plain(s, "_.-", 128) }
 

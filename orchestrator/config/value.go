@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +53,6 @@ func describe(raw any) string {
 type choice[T ~string] struct {
 	at    func(*Config) *T
 	words []T
-	later []T // words that are planned: people may have read of them, so they are told apart from misspelt ones
 }
 
 func (v choice[T]) all() []string {
@@ -89,9 +87,6 @@ func (v choice[T]) check(c Config) *fault {
 		if string(w) == have {
 			return nil
 		}
-	}
-	if slices.Contains(v.later, T(have)) {
-		return faultf("%s does not exist yet", brief(have))
 	}
 	return &fault{text: fmt.Sprintf("unknown value %s", brief(have)), suggestion: meant(have, v.all())}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"brig/images"
 	"brig/orchestrator/sandbox"
@@ -12,7 +13,7 @@ import (
 // accepted is what a Base asks for, in this engine's terms.
 type accepted struct {
 	runtime runtimeChoice
-	tier    images.Tier
+	image   images.Choice
 	profile string // of system calls
 }
 
@@ -26,8 +27,8 @@ func (e *engine) accept(base sandbox.Base) (a accepted, err error) {
 	if base.Network != sandbox.NetworkDeny && base.Network != sandbox.NetworkLoopback && base.Network != "" {
 		return a, misset("network-not-offered", "brig run --backend host", nil, "containers are not offered the network %q", base.Network)
 	}
-	if a.tier, err = images.ParseTier(base.Image); err != nil {
-		return a, misset("image-unknown", "brig config show docker.tier", err, "%s", err)
+	if a.image, err = images.Parse(base.Image); err != nil {
+		return a, misset("image-unknown", "brig config show docker.tier docker.image", err, "%s", err)
 	}
 	if a.runtime, err = e.pickRuntime(base.Runtime); err != nil {
 		return a, err
@@ -45,65 +46,75 @@ func misset(code, remedy string, cause error, format string, args ...any) *sandb
 	}
 }
 
-// foresee says why no image could be made for a tier. What it finds is remembered
+// foresee says why no image could be made for a choice. What it finds is remembered
 // for the start, so that asking costs nothing on top.
-func (b *Backend) foresee(ctx context.Context, e *engine, tier images.Tier) error {
-	if _, known := b.refs.Load(e.imageKey(tier)); known {
+func (b *Backend) foresee(ctx context.Context, e *engine, c images.Choice) error {
+	if _, known := b.remembered(e, c); known {
 		return nil
 	}
-	states, err := b.images.Status(ctx, b)
-	if err != nil {
+	s, err := b.images.Look(ctx, b, c)
+	switch {
+	case err != nil:
 		return fmt.Errorf("look for the runner image: %w", err)
-	}
-	for _, s := range states {
-		switch {
-		case s.Tier != tier:
-		case s.Current != nil:
-			b.refs.Store(e.imageKey(tier), *s.Current)
-		case s.BaseID == "":
-			return baseMissing(&images.MissingBaseError{Base: s.Base})
-		}
+	case s.Current != nil:
+		b.remember(e, *s.Current)
+	case s.Err != nil:
+		return b.noImage(ctx, c, s.Err)
+	case s.BaseID == "":
+		return b.noImage(ctx, c, &images.MissingBaseError{Base: s.Base})
 	}
 	return nil
 }
 
-// baseMissing is a step down and no mistake of the settings: what is missing is
-// the default, and getting it is a download that is not brig's to start.
-func baseMissing(missing *images.MissingBaseError) *sandbox.Unavailable {
-	return &sandbox.Unavailable{
-		Backend: sandbox.Docker, Code: "image-base-missing",
-		Reason: fmt.Sprintf("the runner image cannot be built: the base image %s is not on the engine", missing.Base),
-		Remedy: missing.Remedy(), Err: missing,
-	}
-}
-
-// ensureImage turns a tier into a trusted image.
-func (b *Backend) ensureImage(ctx context.Context, tier images.Tier) (images.Ref, error) {
-	ref, err := b.images.Ensure(ctx, b, tier, b.options.Progress)
+// noImage says why there is no image. That the base of a tier is missing is a step
+// down and no mistake of the settings: it is the default, and getting it is a download
+// that is not brig's to start. An image that the user names is a setting.
+func (b *Backend) noImage(ctx context.Context, c images.Choice, err error) error {
 	var missing *images.MissingBaseError
-	if errors.As(err, &missing) {
-		return images.Ref{}, baseMissing(missing)
-	}
-	if err != nil && ctx.Err() == nil {
-		return images.Ref{}, &sandbox.Unavailable{
-			Backend: sandbox.Docker, Code: "image-not-built",
-			Reason: "the runner image could not be built: " + oneLine(err.Error(), 300),
-			Remedy: "brig image build --tier " + string(tier), Err: err,
+	var unusable *images.OwnImageError
+	switch {
+	case errors.As(err, &missing):
+		return &sandbox.Unavailable{
+			Backend: sandbox.Docker, Code: "image-base-missing",
+			Reason: fmt.Sprintf("the runner image cannot be built: the base image %s is not on the engine (for one without a registry see docs/images.md)", missing.Base),
+			Remedy: missing.Remedy(), Err: missing,
 		}
+	case errors.As(err, &unusable):
+		u := misset(unusable.Code, unusable.Remedy(), err, "the image %s %s", unusable.Reference, unusable.Reason)
+		u.Settings = c.Reference != ""
+		return u
+	case ctx.Err() != nil:
+		return err
 	}
-	return ref, err
+	return &sandbox.Unavailable{
+		Backend: sandbox.Docker, Code: "image-not-built",
+		Reason: "the runner image could not be built: " + oneLine(err.Error(), 300),
+		Remedy: c.Command(), Err: err, Settings: c.Reference != "",
+	}
 }
 
-// trusted is ensureImage, remembered for the engine: asking costs as much as a
-// tenth of a start. An image that has been removed since is noticed at the create.
-func (b *Backend) trusted(ctx context.Context, e *engine, tier images.Tier) (images.Ref, error) {
-	key := e.imageKey(tier)
-	if ref, ok := b.refs.Load(key); ok {
-		return ref.(images.Ref), nil
+// ensure turns a choice into a trusted image.
+func (b *Backend) ensure(ctx context.Context, c images.Choice) (images.Ref, error) {
+	ref, err := b.images.Ensure(ctx, b, c, b.options.Progress)
+	if err != nil {
+		return images.Ref{}, b.noImage(ctx, c, err)
 	}
-	ref, err := b.ensureImage(ctx, tier)
+	return ref, nil
+}
+
+// refLasts is how long an image is taken without asking again: asking costs as much
+// as a tenth of a start, and a tag that the user moves should be noticed soon.
+const refLasts = 30 * time.Second
+
+// trusted is ensure, remembered for the engine. An image that has been removed since
+// is noticed at the create.
+func (b *Backend) trusted(ctx context.Context, e *engine, c images.Choice) (images.Ref, error) {
+	if ref, ok := b.remembered(e, c); ok {
+		return ref, nil
+	}
+	ref, err := b.ensure(ctx, c)
 	if err == nil {
-		b.refs.Store(key, ref)
+		b.remember(e, ref)
 	}
 	return ref, err
 }
@@ -111,7 +122,22 @@ func (b *Backend) trusted(ctx context.Context, e *engine, tier images.Tier) (ima
 // imageKey is an image on an engine, as b.refs knows it.
 type imageKey struct {
 	engine, endpoint string
-	tier             images.Tier
+	choice           images.Choice
 }
 
-func (e *engine) imageKey(tier images.Tier) imageKey { return imageKey{e.info.ID, e.endpoint, tier} }
+type rememberedRef struct {
+	images.Ref
+	at time.Time
+}
+
+func (b *Backend) remember(e *engine, ref images.Ref) {
+	b.refs.Store(imageKey{e.info.ID, e.endpoint, ref.Choice}, rememberedRef{ref, time.Now()})
+}
+
+func (b *Backend) remembered(e *engine, c images.Choice) (images.Ref, bool) {
+	found, ok := b.refs.Load(imageKey{e.info.ID, e.endpoint, c})
+	if !ok || time.Since(found.(rememberedRef).at) > refLasts {
+		return images.Ref{}, false
+	}
+	return found.(rememberedRef).Ref, true
+}

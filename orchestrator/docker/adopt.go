@@ -99,7 +99,10 @@ func (b *Backend) recognise(e *engine, a sandbox.Adoption, found container.Inspe
 	s := spec{
 		name: strings.TrimPrefix(found.Name, "/"), id: labels[labelInstance],
 		// Whether the image was to be trusted was decided at the start; it may have been removed since.
-		image: images.Ref{ID: found.Image, Tag: labels[labelImage], Tier: accepted.tier, Runner: labels[labelRunner]}, tier: accepted.tier,
+		image: images.Ref{
+			ID: found.Image, Tag: labels[labelImage], Choice: accepted.image, Runner: labels[labelRunner],
+			Base: labels[images.LabelBase], Digest: labels[labelDigest], // the first of the two comes with the image
+		}, choice: accepted.image,
 		limits: a.Base.Limits.WithDefaults(), runtime: accepted.runtime, lease: a.Base.Lease,
 		user: placing.user, seccomp: accepted.profile, cpus: e.info.NCPU, podman: e.podman,
 	}

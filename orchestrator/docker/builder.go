@@ -1,26 +1,37 @@
 package docker
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
-	"strconv"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 
 	"brig/images"
 )
 
-// FindImages lists the images with a label, for package images.
+// This file and build*.go make the backend an images.Builder.
+
+// Machine says which engine this is.
+func (b *Backend) Machine(ctx context.Context) (images.Machine, error) {
+	e, err := b.current(ctx)
+	if err != nil {
+		return images.Machine{}, err
+	}
+	id := e.info.ID
+	if id == "" { // some engines have none; then one address is one engine
+		id = e.endpoint
+	}
+	return images.Machine{ID: id, Architecture: e.version.Arch}, nil
+}
+
+// FindImages lists the images with a label.
 func (b *Backend) FindImages(ctx context.Context, label, value string) ([]images.Found, error) {
 	e, err := b.current(ctx)
 	if err != nil {
@@ -33,128 +44,79 @@ func (b *Backend) FindImages(ctx context.Context, label, value string) ([]images
 	found := make([]images.Found, 0, len(list))
 	for _, i := range list {
 		found = append(found, images.Found{
-			ID: i.ID, Tags: i.RepoTags, Labels: i.Labels, Created: time.Unix(i.Created, 0).UTC(), Size: i.Size,
+			ID: i.ID, Tags: named(i.RepoTags), Labels: i.Labels, Created: time.Unix(i.Created, 0).UTC(), Size: i.Size,
 		})
 	}
 	return found, nil
 }
 
-// ImageID resolves a reference on the engine.
-func (b *Backend) ImageID(ctx context.Context, reference string) (string, error) {
+// named leaves out the name that engines give to what has none.
+func named(tags []string) []string {
+	return slices.DeleteFunc(tags, func(tag string) bool { return tag == "<none>:<none>" })
+}
+
+// Inspect describes an image on the engine.
+func (b *Backend) Inspect(ctx context.Context, reference string) (images.Details, error) {
 	e, err := b.current(ctx)
 	if err != nil {
-		return "", err
+		return images.Details{}, err
 	}
 	found, err := e.cli.ImageInspect(ctx, reference)
 	if errdefs.IsNotFound(err) {
-		return "", fmt.Errorf("%w: %s", images.ErrNoImage, reference)
+		return images.Details{}, fmt.Errorf("%w: %s", images.ErrNoImage, reference)
 	}
 	if err != nil {
-		return "", b.orGone(ctx, e, err)
+		return images.Details{}, b.orGone(ctx, e, err)
 	}
-	return found.ID, nil
+	d := images.Details{ID: found.ID, Digests: found.RepoDigests, OS: found.Os, Architecture: found.Architecture}
+	if c := found.Config; c != nil {
+		d.Env, d.Labels, d.OnBuild = c.Env, c.Labels, c.OnBuild
+		d.Volumes = slices.Sorted(maps.Keys(c.Volumes))
+	}
+	return d, nil
 }
 
-// RemoveImage removes an image that nothing uses.
+// TagImage gives an image another name.
+func (b *Backend) TagImage(ctx context.Context, id, name string) error {
+	e, err := b.current(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.cli.ImageTag(ctx, id, name); err != nil {
+		return b.orGone(ctx, e, err)
+	}
+	return nil
+}
+
+// RemoveImage removes a name, or an image that nothing uses.
 func (b *Backend) RemoveImage(ctx context.Context, id string) error {
 	e, err := b.current(ctx)
 	if err != nil {
 		return err
 	}
 	_, err = e.cli.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
-	if errdefs.IsNotFound(err) {
+	switch {
+	case err == nil, errdefs.IsNotFound(err):
 		return nil
+	case errdefs.IsConflict(err):
+		return errors.Join(images.ErrInUse, err)
 	}
-	return err
+	return b.orGone(ctx, e, err)
 }
 
-// Build uses the classic builder: it is on every engine from 20.10 on, it needs no
-// session, and it says which step of how many it is at.
-func (b *Backend) Build(ctx context.Context, r images.Request, progress func(images.Progress)) error {
+// Uses counts the containers of each image.
+func (b *Backend) Uses(ctx context.Context) (map[string]int, error) {
 	e, err := b.current(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	args := map[string]*string{}
-	for name, value := range r.Args {
-		args[name] = &value
-	}
-	response, err := e.cli.ImageBuild(ctx, r.Context, build.ImageBuildOptions{
-		Version: build.BuilderV1, Dockerfile: r.Dockerfile, Tags: []string{r.Tag}, BuildArgs: args,
-		Remove: true, ForceRemove: true, PullParent: false,
-	})
+	list, err := e.cli.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {
-		return b.orGone(ctx, e, err)
+		return nil, b.orGone(ctx, e, err)
 	}
-	defer response.Body.Close()
-	return readBuild(response.Body, progress)
-}
-
-// buildFailed is what a build step said before it failed.
-type buildFailed struct {
-	step    string
-	message string
-	tail    []string
-}
-
-func (e *buildFailed) Error() string {
-	text := e.message
-	if e.step != "" {
-		text = "in \"" + e.step + "\": " + text
+	uses := map[string]int{}
+	for _, c := range list {
+		uses[c.ImageID]++
 	}
-	if len(e.tail) > 0 {
-		text += "\n  " + strings.Join(e.tail, "\n  ")
-	}
-	return text
-}
-
-const tailLines = 12
-
-// buildMessage is one object of the stream that the engine answers a build with.
-type buildMessage struct {
-	Stream string `json:"stream"`
-	Error  *struct {
-		Message string `json:"message"`
-	} `json:"errorDetail"`
-}
-
-// readBuild turns the engine's messages into progress and finds the failure.
-func readBuild(r io.Reader, progress func(images.Progress)) error {
-	if progress == nil {
-		progress = func(images.Progress) {}
-	}
-	header := regexp.MustCompile(`^Step (\d+)/(\d+) : (.*)`)
-	var now images.Progress
-	failed := &buildFailed{}
-	decoder := json.NewDecoder(bufio.NewReader(r))
-	for {
-		var m buildMessage
-		err := decoder.Decode(&m)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read the engine's account of the build: %w", err)
-		}
-		if m.Error != nil {
-			failed.message = printable(m.Error.Message)
-			return failed
-		}
-		for _, line := range strings.FieldsFunc(m.Stream, func(r rune) bool { return r == '\n' || r == '\r' }) {
-			line = strings.TrimSpace(line)
-			if line == "" {
-				continue
-			}
-			now.Text, now.Instruction = line, false
-			if step := header.FindStringSubmatch(line); step != nil {
-				now.Step, _ = strconv.Atoi(step[1])
-				now.Total, _ = strconv.Atoi(step[2])
-				now.Text, now.Instruction = step[3], true
-				failed.step, failed.tail = printable(step[3]), nil
-			} else if failed.tail = append(failed.tail, printable(line)); len(failed.tail) > tailLines {
-				failed.tail = failed.tail[1:]
-			}
-			progress(now)
-		}
-	}
+	return uses, nil
 }

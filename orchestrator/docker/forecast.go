@@ -19,7 +19,7 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 		return nil, err
 	}
 	var missing *sandbox.Unavailable
-	if err := b.foresee(ctx, e, a.tier); errors.As(err, &missing) {
+	if err := b.foresee(ctx, e, a.image); errors.As(err, &missing) {
 		return nil, err
 	} // any other error is for the start to meet: a busy engine may be quicker then
 	kernels := map[kernel]string{

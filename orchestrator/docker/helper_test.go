@@ -69,6 +69,11 @@ func engineBackend(t testing.TB, tier images.Tier, change ...func(*Options)) *Ba
 	return b
 }
 
+// ensureImage is ensure for a tier.
+func (b *Backend) ensureImage(ctx context.Context, tier images.Tier) (images.Ref, error) {
+	return b.ensure(ctx, images.Choice{Tier: tier})
+}
+
 func limited(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)

@@ -33,7 +33,7 @@ type spec struct {
 	name      string // of the container
 	id        string // in the instance label
 	image     images.Ref
-	tier      images.Tier
+	choice    images.Choice // as the Base asked, to look for the image again
 	limits    sandbox.Limits
 	runtime   runtimeChoice
 	workspace place

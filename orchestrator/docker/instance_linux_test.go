@@ -203,7 +203,7 @@ func TestMissingBase(t *testing.T) {
 	trust := images.New(images.Options{Base: base})
 	b := newBackend(t, func(o *Options) { o.Images = trust })
 	// The trusted image does not need its base any more, so ask for a build.
-	_, err := trust.Rebuild(limited(t), b, images.Core, nil)
+	_, err := trust.Rebuild(limited(t), b, images.Choice{Tier: images.Core}, nil)
 	var missing *images.MissingBaseError
 	if !errors.As(err, &missing) || !strings.HasSuffix(err.Error(), "docker pull "+base) {
 		t.Errorf("%v", err)

@@ -17,6 +17,7 @@ const (
 	labelInstance = "dev.brig.instance" // "<process>-c<number>"
 	labelRunner   = "dev.brig.runner"   // hash of the runner in its image
 	labelImage    = "dev.brig.image"    // tag of its image, for people
+	labelDigest   = "dev.brig.digest"   // of the user's own image at its registry; none: not from one
 	labelSpec     = "dev.brig.spec"     // hash of its whole configuration
 	labelBoot     = "dev.brig.boot"     // boot of brig's machine
 	labelCreated  = "dev.brig.created"  // brig's clock, for people
@@ -35,6 +36,9 @@ func (b *Backend) labels(s spec) map[string]string {
 		labelBoot:     b.options.Boot,
 		labelCreated:  time.Now().UTC().Format(time.RFC3339),
 		labelImage:    s.image.Tag,
+	}
+	if s.image.Digest != "" {
+		labels[labelDigest] = s.image.Digest
 	}
 	if s.lease > 0 {
 		labels[labelLease] = s.lease.String()

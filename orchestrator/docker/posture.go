@@ -72,7 +72,7 @@ func posture(ev evidence) (sandbox.Posture, error) {
 	}
 	return sandbox.Posture{
 		Backend:  sandbox.Docker,
-		Identity: fmt.Sprintf("%s (%.19s), %s %s", image.Tag, image.ID, printable(ev.ready.Implementation), printable(ev.ready.Python)),
+		Identity: fmt.Sprintf("%s, %s %s", image.Identity(), printable(ev.ready.Implementation), printable(ev.ready.Python)),
 		Layers:   layers,
 		Notes:    ev.notes(),
 		Promised: promised(ev.want.runtime.kernel),

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"brig/images"
 	"brig/orchestrator/sandbox"
 )
 
@@ -224,16 +225,27 @@ func inheritedFDs(ev evidence) sandbox.Layer {
 }
 
 // environmentLayer compares names, those that the engine says and those that the
-// runner has: an engine may add a proxy setting of its own, and that can hold a password.
+// runner has: an engine may add a proxy setting of its own, and that can hold a
+// password. A variable that is set to nothing carries nothing: that is what became of
+// those of a user's own image.
 func environmentLayer(ev evidence) sandbox.Layer {
 	known := map[string]bool{"PATH": true, "HOSTNAME": true, "TERM": true, "container": true} // Podman sets the last two
 	for _, pair := range ev.want.environment() {
 		name, _, _ := strings.Cut(pair, "=")
 		known[name] = true
 	}
+	if ev.want.image.Choice.Reference != "" {
+		for _, name := range images.KeptVariables() {
+			known[name] = true
+		}
+	}
 	foreign := map[string]bool{}
 	for _, pair := range ev.out.Config.Env {
-		if name, _, _ := strings.Cut(pair, "="); !known[name] {
+		name, value, _ := strings.Cut(pair, "=")
+		if value == "" {
+			known[name] = true
+		}
+		if !known[name] {
 			foreign[printable(name)] = true
 		}
 	}

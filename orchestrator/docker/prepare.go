@@ -42,7 +42,7 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	box, err := b.start(ctx, e, s)
 	if errdefs.IsNotFound(err) { // somebody removed the image
 		b.refs.Clear()
-		if s.image, err = b.trusted(ctx, e, s.tier); err == nil {
+		if s.image, err = b.trusted(ctx, e, s.choice); err == nil {
 			box, err = b.start(ctx, e, s)
 		}
 	}
@@ -98,7 +98,7 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 	if err != nil {
 		return spec{}, err
 	}
-	ref, err := b.trusted(ctx, e, a.tier)
+	ref, err := b.trusted(ctx, e, a.image)
 	if err != nil {
 		return spec{}, err
 	}
@@ -109,7 +109,7 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 	}
 	id := fmt.Sprintf("%s-c%d", b.options.Process, b.count.Add(1))
 	return spec{
-		name: "brig-" + id, id: id, image: ref, tier: a.tier, limits: base.Limits.WithDefaults(), runtime: a.runtime, workspace: where,
+		name: "brig-" + id, id: id, image: ref, choice: a.image, limits: base.Limits.WithDefaults(), runtime: a.runtime, workspace: where,
 		user: placing.user, seccomp: a.profile, cpus: e.info.NCPU, podman: e.podman, lease: base.Lease,
 	}, nil
 }

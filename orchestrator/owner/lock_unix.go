@@ -23,9 +23,14 @@ func lock(f *os.File) error {
 
 // tryShared tells whether nobody holds f exclusively. It asks for a shared lock,
 // so that two who ask at the same time do not take each other for the owner.
-func tryShared(f *os.File) (free bool, err error) {
+func tryShared(f *os.File) (free bool, err error) { return try(f, unix.LOCK_SH) }
+
+// tryExclusive takes the exclusive lock of f if it is free.
+func tryExclusive(f *os.File) (held bool, err error) { return try(f, unix.LOCK_EX) }
+
+func try(f *os.File, how int) (bool, error) {
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 		switch {
 		case err == nil:
 			return true, nil

@@ -15,3 +15,7 @@ func lock(*os.File) error {
 func tryShared(*os.File) (free bool, err error) {
 	return false, fmt.Errorf("file locks on this system: %w", errors.ErrUnsupported)
 }
+
+func tryExclusive(*os.File) (held bool, err error) {
+	return false, fmt.Errorf("file locks on this system: %w", errors.ErrUnsupported)
+}

@@ -14,8 +14,15 @@ func lock(f *os.File) error {
 
 // tryShared tells whether nobody holds f exclusively. It asks for a shared lock,
 // so that two who ask at the same time do not take each other for the owner.
-func tryShared(f *os.File) (free bool, err error) {
-	err = windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
+func tryShared(f *os.File) (free bool, err error) { return try(f, 0) }
+
+// tryExclusive takes the exclusive lock of f if it is free.
+func tryExclusive(f *os.File) (held bool, err error) {
+	return try(f, windows.LOCKFILE_EXCLUSIVE_LOCK)
+}
+
+func try(f *os.File, how uint32) (bool, error) {
+	err := windows.LockFileEx(windows.Handle(f.Fd()), how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
 	switch {
 	case err == nil:
 		return true, nil

@@ -45,7 +45,7 @@ const (
 type Base struct {
 	Network Network
 	Mode    Mode   // host only
-	Image   string // docker only: a tier (core, standard, full) or the reference of the user's own image
+	Image   string // docker only: a tier (core, standard, full), or "image:" and the reference of the user's own image
 	Runtime string // docker only: auto, runc, runsc, kata…
 	Python  string // host only: interpreter, empty means found on PATH
 	// Lease lets an instance outlive this process, so that a later one adopts it:

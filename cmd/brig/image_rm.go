@@ -1,0 +1,97 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"brig/images"
+)
+
+func (p *program) imageRemoveCommand() *cobra.Command {
+	var s images.Selection
+	dry, asJSON := false, false
+	c := &cobra.Command{
+		Use:   "rm [TIER|TAG|REF|ID]...",
+		Short: "Remove images that brig built",
+		Long: `Remove images that brig built: those of a tier, those on top of your own image REF,
+or a single one by its tag or the beginning of its id. Nothing that brig did not
+build is ever removed, your own image REF neither, and what a container uses stays.
+
+What is removed and wanted again is built again, which may need the network.`,
+		Example: `  brig image rm --stale
+  brig image rm full
+  brig image rm --all --dry-run`,
+		RunE: func(c *cobra.Command, args []string) error {
+			s.Names = args
+			if len(args) == 0 && !s.Stale && !s.All {
+				return usage("brig image rm --stale", "nothing was named to be removed")
+			}
+			return p.imageRemove(c.Context(), s, dry, asJSON)
+		},
+		ValidArgs: tiers(),
+	}
+	c.Flags().BoolVar(&s.Stale, "stale", false, "what this brig does not use any more, and what builds left as a cache")
+	c.Flags().BoolVar(&s.All, "all", false, "everything that brig built on this engine")
+	c.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed and remove nothing")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func (p *program) imageRemove(parent context.Context, s images.Selection, dry, asJSON bool) (err error) {
+	sig := watchSignals(parent)
+	defer sig.close()
+	defer func() { err = sig.rename(err) }()
+	return p.withEngine(sig.ctx, func(a *assembly, _ settings, trust *images.Trust) error {
+		chosen, err := trust.Select(sig.ctx, a.docker, s)
+		if err != nil {
+			return explainImage(err)
+		}
+		removed := chosen
+		var failed error
+		if !dry {
+			removed, failed = trust.Remove(sig.ctx, a.docker, chosen)
+		}
+		if asJSON {
+			rows := []imageOther{}
+			for _, c := range removed {
+				rows = append(rows, imageOther{ID: c.ID, Tag: c.Tag, Why: c.Why, Size: c.Size, Created: c.Created, Containers: c.Used})
+			}
+			key := "removed"
+			if dry {
+				key = "would_remove"
+			}
+			if err := p.printJSON(map[string]any{key: rows, "left": len(chosen) - len(removed)}); err != nil {
+				return err
+			}
+		} else {
+			p.printRemoved(removed, dry)
+		}
+		if failed != nil {
+			return &failure{
+				Code: "image-left", Message: fmt.Sprintf("%s could not be removed: %s", count(len(chosen)-len(removed), "image"), escapeLine(failed.Error())),
+				Remedy: "docker ps --all", Exit: exitFailed, err: failed,
+			}
+		}
+		return nil
+	})
+}
+
+func (p *program) printRemoved(removed []images.Candidate, dry bool) {
+	verb := "removed"
+	if dry {
+		verb = "would remove"
+	}
+	for _, c := range removed {
+		use := ""
+		if c.Used > 0 {
+			use = ", used by " + count(c.Used, "container")
+		}
+		fmt.Fprintf(p.tui.stdout, "%s  %s  %s  %s (%s%s)\n", verb, cmp.Or(c.Tag, "(no name)"), shortID(c.ID), size(c.Size), escapeLine(c.Why), use)
+	}
+	if len(removed) == 0 {
+		fmt.Fprintln(p.tui.stdout, "nothing to remove")
+	}
+}
