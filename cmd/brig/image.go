@@ -66,20 +66,13 @@ func configuredImage(c config.Config) []images.Choice {
 }
 
 // withEngine does something with a whole brig whose engine answers.
-func (p *program) withEngine(ctx context.Context, do func(a *assembly, s settings, trust *images.Trust) error) (err error) {
-	s, err := p.loadSettings()
-	if err != nil {
-		return err
-	}
-	a, err := p.assemble(s, assembleOptions{silent: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.close(ctx)) }()
-	if _, err := a.docker.Probe(ctx); err != nil {
-		return err
-	}
-	return do(a, s, p.trust(s.Paths))
+func (p *program) withEngine(ctx context.Context, do func(a *assembly, s settings, trust *images.Trust) error) error {
+	return p.withBrig(ctx, func(s settings, a *assembly) error {
+		if _, err := a.docker.Probe(ctx); err != nil {
+			return err
+		}
+		return do(a, s, p.trust(s.Paths))
+	})
 }
 
 // imageRow is one choice in --json.

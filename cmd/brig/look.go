@@ -15,20 +15,26 @@ import (
 
 // This file is what "brig status" and "brig doctor" look at in the same way.
 
-// looking does something with a whole brig that runs nothing. It is bounded.
-func (p *program) looking(parent context.Context, do func(ctx context.Context, s settings, a *assembly) error) (err error) {
+// withBrig does something with a whole brig, made from the settings and closed in
+// the end. Of a build nothing is drawn.
+func (p *program) withBrig(ctx context.Context, do func(s settings, a *assembly) error) (err error) {
 	s, err := p.loadSettings()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(parent, lookTimeout)
-	defer cancel()
 	a, err := p.assemble(s, assembleOptions{silent: true})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.close(parent)) }()
-	return do(ctx, s, a)
+	defer func() { err = errors.Join(err, a.close(ctx)) }()
+	return do(s, a)
+}
+
+// looking is withBrig for what only looks. It is bounded.
+func (p *program) looking(parent context.Context, do func(ctx context.Context, s settings, a *assembly) error) error {
+	ctx, cancel := context.WithTimeout(parent, lookTimeout)
+	defer cancel()
+	return p.withBrig(ctx, func(s settings, a *assembly) error { return do(ctx, s, a) })
 }
 
 // used is a backend as it is found now.
