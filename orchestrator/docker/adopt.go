@@ -51,7 +51,7 @@ func (b *Backend) Adopt(ctx context.Context, a sandbox.Adoption) (sandbox.Instan
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, adoptTimeout, fmt.Errorf("the adoption took longer than %s", adoptTimeout))
 	defer cancel()
-	found, err := e.cli.ContainerInspect(ctx, a.Handle.Name)
+	found, err := e.readBack(ctx, a.Handle.Name)
 	if errdefs.IsNotFound(err) {
 		return nil, fmt.Errorf("adopt: container %.12s: %w", a.Handle.Name, sandbox.ErrGone)
 	}

@@ -49,7 +49,7 @@ func startEngine(t *testing.T, args ...string) *ownEngine {
 	e := &ownEngine{dir: dir, endpoint: "unix://" + dir + "/docker.sock", args: args}
 	e.start(t)
 	t.Cleanup(func() { e.stop(t, dir) })
-	e.load(t, source, e.client(t))
+	copyImages(t, source, e.client(t))
 	return e
 }
 
@@ -115,8 +115,9 @@ func (e *ownEngine) backend(t *testing.T) *Backend {
 	return newBackend(t, func(o *Options) { o.Endpoint = e.endpoint })
 }
 
-// load copies the images over, so that nothing has to be built there.
-func (e *ownEngine) load(t *testing.T, source *Backend, to *client.Client) {
+// copyImages gives another engine the images of this machine's, so that nothing has
+// to be built there.
+func copyImages(t *testing.T, source *Backend, to *client.Client) {
 	t.Helper()
 	from, err := source.current(limited(t))
 	if err != nil {
@@ -225,5 +226,5 @@ func engineWithoutImages(t *testing.T, own *ownEngine) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	own.load(t, engineBackend(t, images.Core), own.client(t))
+	copyImages(t, engineBackend(t, images.Core), own.client(t))
 }

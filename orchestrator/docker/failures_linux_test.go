@@ -334,7 +334,7 @@ func enginePruned(t *testing.T, own *ownEngine) {
 	ok(t, bound, "print('a prepared one')")
 
 	// The image goes while a container of it runs: the container does not, and the next start builds it again.
-	own.load(t, engineBackend(t, images.Core), own.client(t)) // the base, which pruning took
+	copyImages(t, engineBackend(t, images.Core), own.client(t)) // the base, which pruning took
 	e, err := b.current(limited(t))
 	must(t, err)
 	state, err := e.cli.ContainerInspect(limited(t), i.box.id)
@@ -354,7 +354,7 @@ func enginePruned(t *testing.T, own *ownEngine) {
 	if err != nil && (!errors.As(err, &u) || u.Code != "image-not-built") { // it is built again, for which this machine may lack what it needs
 		t.Errorf("prepare without the image: %v", err)
 	}
-	own.load(t, engineBackend(t, images.Core), own.client(t))
+	copyImages(t, engineBackend(t, images.Core), own.client(t))
 	usable(t, b)
 	nothingLeft(t, b)
 }

@@ -196,8 +196,8 @@ func (s spec) ulimits() []*units.Ulimit {
 
 func (s spec) tmpfs(size int64) string {
 	options := fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d", size)
-	if s.podman { // refuses uid= and gid=
-		return options + ",mode=1777"
+	if s.podman { // refuses uid= and gid=, and gives it to who runs the container if it is asked to
+		return options + ",mode=0700,U"
 	}
 	return fmt.Sprintf("%s,mode=0700,uid=%d,gid=%d", options, s.user.uid, s.user.gid)
 }

@@ -34,7 +34,7 @@ func (ev evidence) notes() []string {
 			size, ev.engine.placing().reason))
 	}
 	if ev.engine.podman {
-		notes = append(notes, "the engine is Podman, which this backend supports by documentation only")
+		notes = append(notes, "the engine is Podman, which does not tell whether the runner's input ends with brig")
 	}
 	for _, warning := range ev.warnings {
 		notes = append(notes, "the engine warned: "+oneLine(warning, maxWarning))

@@ -181,7 +181,7 @@ func syscallFilter(ev evidence) sandbox.Layer {
 		"Seccomp="+printable(ev.in.Status["Seccomp"])+"; "+ev.attempts(blocked...),
 		filtered,
 		need(len(open) == 0, "call-not-refused", "inside, these were not seen to be refused: "+strings.Join(open, ", ")),
-		need(slices.ContainsFunc(ev.out.HostConfig.SecurityOpt, func(s string) bool { return strings.HasPrefix(s, "seccomp={") }), "not-set", "the engine does not report brig's profile"),
+		need(slices.ContainsFunc(ev.out.HostConfig.SecurityOpt, ev.engine.isProfile), "not-set", "the engine does not report brig's profile"),
 	)
 	if layer.State != sandbox.Enforced {
 		layer.Remedy = remedy

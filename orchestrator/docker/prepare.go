@@ -181,7 +181,13 @@ func create(ctx context.Context, e *engine, s spec, labels map[string]string) (i
 	defer patience.Stop()
 	stop := context.AfterFunc(ctx, func() { patience.Reset(createGrace) })
 	defer stop()
-	created, err := e.cli.ContainerCreate(asking, s.config(labels), s.hostConfig(), nil, nil, s.name)
+	host := s.hostConfig()
+	done, err := e.suit(host, s.seccomp)
+	if err != nil {
+		return "", nil, err
+	}
+	defer done()
+	created, err := e.cli.ContainerCreate(asking, s.config(labels), host, nil, nil, s.name)
 	if ctx.Err() != nil {
 		return created.ID, nil, context.Cause(ctx)
 	}
@@ -222,7 +228,11 @@ func (x *box) free() {
 
 // remove kills and removes the container, and returns nil when it is gone.
 func (x *box) remove(ctx context.Context) error {
-	err := x.engine.cli.ContainerRemove(ctx, x.name, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	options := container.RemoveOptions{Force: true, RemoveVolumes: true}
+	err := x.engine.cli.ContainerRemove(ctx, x.name, options)
+	for times := 0; x.engine.ends(ctx, err, times); times++ {
+		err = x.engine.cli.ContainerRemove(ctx, x.name, options)
+	}
 	switch {
 	case err == nil || errdefs.IsNotFound(err):
 		return nil

@@ -70,7 +70,7 @@ func (p *prepared) seal(ctx context.Context) (err error) {
 	if p.ready.Runner != runner.Hash() {
 		return fmt.Errorf("greet the runner: it is %s, this brig trusts %.16s", printable(p.ready.Runner), runner.Hash())
 	}
-	inspect, err := p.engine.cli.ContainerInspect(ctx, p.container.id)
+	inspect, err := p.engine.readBack(ctx, p.container.id)
 	if err != nil {
 		return fmt.Errorf("read the container back: %w", err)
 	}

@@ -27,12 +27,14 @@ def bind(source, target, readonly=True):
         mount("none", target, flags=BIND | REMOUNT | RDONLY)
 
 
-def tmpfs(target, options):
+def tmpfs(target, options, user):
     os.makedirs(target, exist_ok=True)
     flags, data = 0, []
     for option in filter(None, options.split(",")):
         if option in FLAGS:
             flags |= FLAGS[option]
+        elif option == "U":  # Podman's word for: owned by who runs the container
+            data += ["uid=" + user.partition(":")[0], "gid=" + user.partition(":")[2]]
         elif option != "rw":
             data.append(option)
     mount("tmpfs", target, "tmpfs", flags, ",".join(data))
@@ -56,12 +58,12 @@ def main():
     os.makedirs(root + "/proc")
     mount("proc", root + "/proc", "proc", NOSUID | NODEV | NOEXEC)
     for target, options in (plan["tmpfs"] or {}).items():
-        tmpfs(root + target, options)
+        tmpfs(root + target, options, plan["user"])
     for m in plan["mounts"] or []:
         if m["Type"] == "bind":
             bind(m["Source"], root + m["Target"], m["ReadOnly"])
         else:
-            tmpfs(root + m["Target"], "mode=1777")
+            tmpfs(root + m["Target"], "mode=1777", plan["user"])
     if plan["readonly"]:
         mount("none", root, flags=BIND | REMOUNT | RDONLY)
     os.chdir(root)
