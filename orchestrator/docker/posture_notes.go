@@ -19,7 +19,7 @@ func (ev evidence) notes() []string {
 	}
 	if ev.kernel() == gvisorKernel {
 		notes = append(notes,
-			"gVisor ends the whole sandbox when the machine ends one of its processes: one child that reaches the memory limit ends the session",
+			"gVisor: at the memory limit the machine kills a process of the sandbox that is not one of the guest, so one child that takes too much can end the whole session",
 			"gVisor: /proc and the control groups inside are the guest's own; limits were read from outside")
 	}
 	if ev.attempt("exec_workspace") == "ok" {
