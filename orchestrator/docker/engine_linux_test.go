@@ -53,6 +53,16 @@ func startEngine(t *testing.T, args ...string) *ownEngine {
 	return e
 }
 
+// storeArgs makes an engine of the 29.x line keep images as older ones do: with them
+// an image that is copied keeps its ID, and with that its trust.
+func storeArgs() []string {
+	program, err := exec.LookPath("dockerd")
+	if dir := os.Getenv("BRIG_TEST_ENGINE29"); err != nil || dir == "" || filepath.Dir(program) != filepath.Clean(dir) {
+		return nil
+	}
+	return []string{"--feature", "containerd-snapshotter=false"}
+}
+
 // start starts the engine, also again after its end, and returns when it answers.
 func (e *ownEngine) start(t *testing.T) {
 	t.Helper()
@@ -68,7 +78,7 @@ func (e *ownEngine) start(t *testing.T) {
 		"--net", "dockerd",
 		"--host", e.endpoint, "--data-root", e.dir + "/data", "--exec-root", e.dir + "/exec", "--pidfile", e.dir + "/pid",
 		"--bridge", "none", "--iptables=false", "--ip6tables=false",
-	}, e.args...)
+	}, append(storeArgs(), e.args...)...)
 	cmd, ended := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", args...), make(chan struct{})
 	e.cmd, e.ended, e.end = cmd, ended, &sync.Once{}
 	cmd.Stdout, cmd.Stderr = log, log

@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"io/fs"
@@ -83,18 +84,30 @@ func explainTLS(endpoint string, err error, remedy string) *sandbox.Unavailable 
 	var (
 		record tls.RecordHeaderError
 		verify *tls.CertificateVerificationError
+		age    x509.CertificateInvalidError
+		name   x509.HostnameError
 		alert  tls.AlertError
 		remote *net.OpError
 	)
 	switch {
 	case errors.As(err, &record):
 		return withCause(unavailable(endpoint, "engine-tls-mismatch", nil, "an encrypted connection is configured and the engine does not speak TLS", remedy), err)
+	case errors.As(err, &age) && age.Reason == x509.Expired:
+		return withCause(unavailable(endpoint, "engine-tls-expired", nil, "its certificate is not valid at this time: "+printable(age.Detail), showCertificate(endpoint)+" | openssl x509 -noout -dates"), err)
+	case errors.As(err, &name):
+		return withCause(unavailable(endpoint, "engine-tls-name", nil, "its certificate is for another name", showCertificate(endpoint)+" | openssl x509 -noout -ext subjectAltName"), err)
 	case errors.As(err, &verify):
 		return unavailable(endpoint, "engine-tls-untrusted", verify.Err, "its certificate is not trusted", remedy)
 	case errors.As(err, &alert), errors.As(err, &remote) && remote.Op == "remote error":
 		return unavailable(endpoint, "engine-tls-refused", err, "it refused this client's certificate or TLS version", remedy)
 	}
 	return nil
+}
+
+// showCertificate is the command that prints what the other side presents.
+func showCertificate(endpoint string) string {
+	_, address, _ := strings.Cut(endpoint, "://")
+	return "openssl s_client -connect " + oneLine(address, 200) + " </dev/null"
 }
 
 func sshCommand(endpoint string) string { return "docker -H " + endpoint + " version" }

@@ -64,10 +64,7 @@ func (e *Engine) build(_ *daemon, w http.ResponseWriter, r *request) {
 	}
 	e.mu.Lock()
 	for _, tag := range query["t"] {
-		for _, i := range e.images { // a tag moves
-			i.tags = slices.DeleteFunc(i.tags, func(t string) bool { return t == tag })
-		}
-		made.tags = append(made.tags, tag)
+		e.giveName(made, tag)
 	}
 	e.images[made.id] = made
 	e.mu.Unlock()

@@ -17,6 +17,7 @@ const (
 	ListImages    Op = "images"
 	InspectImage  Op = "image"
 	RemoveImage   Op = "rmi"
+	TagImage      Op = "tag"
 	List          Op = "list"
 	Create        Op = "create"
 	Inspect       Op = "inspect"

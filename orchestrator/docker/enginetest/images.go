@@ -103,12 +103,41 @@ func tagged(name string) string {
 	return name + ":latest"
 }
 
+func (e *Engine) tagImage(_ *daemon, w http.ResponseWriter, r *request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := e.findImage(r.name)
+	if i == nil {
+		e.fail(w, http.StatusNotFound, "No such image: "+tagged(r.name))
+		return
+	}
+	name := r.URL.Query().Get("repo")
+	if tag := r.URL.Query().Get("tag"); tag != "" {
+		name += ":" + tag
+	}
+	e.giveName(i, tagged(name))
+	e.ok(w, http.StatusCreated, nil)
+}
+
+// giveName moves a name to an image. e.mu is held.
+func (e *Engine) giveName(to *image, name string) {
+	for _, i := range e.images {
+		i.tags = slices.DeleteFunc(i.tags, func(t string) bool { return t == name })
+	}
+	to.tags = append(to.tags, name)
+}
+
 func (e *Engine) removeImage(_ *daemon, w http.ResponseWriter, r *request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	i := e.findImage(r.name)
 	if i == nil {
 		e.fail(w, http.StatusNotFound, "No such image: "+tagged(r.name))
+		return
+	}
+	if slices.Contains(i.tags, r.name) && len(i.tags) > 1 {
+		i.tags = slices.DeleteFunc(i.tags, func(t string) bool { return t == r.name })
+		e.ok(w, http.StatusOK, []any{map[string]string{"Untagged": r.name}})
 		return
 	}
 	for _, c := range e.containers {

@@ -40,6 +40,7 @@ func routes() []route {
 		on("POST", "/build", Build, (*Engine).build),
 		on("GET", "/images/json", ListImages, (*Engine).listImages),
 		on("GET", "/images/(.+)/json", InspectImage, (*Engine).inspectImage),
+		on("POST", "/images/(.+)/tag", TagImage, (*Engine).tagImage),
 		on("DELETE", "/images/(.+)", RemoveImage, (*Engine).removeImage),
 		on("GET", "/containers/json", List, (*Engine).list),
 		on("POST", "/containers/create", Create, (*Engine).create),
