@@ -64,6 +64,26 @@ func (t *Trust) directory() (string, error) {
 	return dir, nil
 }
 
+// pinName is part of the name that a base has for the time of a build. It is this
+// installation's own, so that nobody moves it under a build, and always the same, so
+// that what a killed build leaves is taken up by the next one. The lock is held.
+func (t *Trust) pinName() string {
+	fresh := randomName()
+	if t.cache == "" {
+		return fresh
+	}
+	dir, err := t.directory()
+	if err != nil {
+		return fresh
+	}
+	path := filepath.Join(dir, "pin")
+	if text, err := os.ReadFile(path); err == nil && len(text) == len(fresh) && strings.Trim(string(text), "0123456789abcdef") == "" {
+		return string(text)
+	}
+	_ = os.WriteFile(path, []byte(fresh), 0o600) // without it the next build has another name
+	return fresh
+}
+
 // markUsed notes that an image was taken for a session. It is a help for people and
 // for the retention, so a failure changes nothing else.
 func (t *Trust) markUsed(r Ref) {

@@ -128,3 +128,17 @@ func TestLastUse(t *testing.T) {
 		t.Errorf("without a cache it was used %s", other.Used)
 	}
 }
+
+// TestAKilledBuildLeavesOneName: the next build takes it up and removes it.
+func TestAKilledBuildLeavesOneName(t *testing.T) {
+	e, cache := newMemoryEngine(), t.TempDir()
+	left := "brig.invalid/base:" + New(Options{Cache: cache}).pinName()
+	e.pins[left] = "sha256:an-older-base"
+	ensure(t, New(Options{Cache: cache}), e, Core) // fails the test if a name is left
+	if got := e.last.Args["BASE"]; got != left {
+		t.Errorf("built on %s, not on %s", got, left)
+	}
+	if other := New(Options{Cache: t.TempDir()}).pinName(); strings.HasSuffix(left, other) {
+		t.Error("two installations share a name")
+	}
+}

@@ -202,7 +202,7 @@ func (t *Trust) run(ctx context.Context, b Builder, w wanted, progress func(Prog
 	if err != nil {
 		return err
 	}
-	pin := "brig.invalid/base:" + randomName()
+	pin := "brig.invalid/base:" + t.pinName()
 	if err := b.TagImage(ctx, w.base.ID, pin); err != nil {
 		return fmt.Errorf("name the base image: %w", err)
 	}

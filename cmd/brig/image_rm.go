@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -63,20 +64,29 @@ func (p *program) imageRemove(parent context.Context, s images.Selection, dry, a
 			if dry {
 				key = "would_remove"
 			}
-			if err := p.printJSON(map[string]any{key: rows, "left": len(chosen) - len(removed)}); err != nil {
+			answer := map[string]any{key: rows, "left": len(chosen) - len(removed)}
+			if failed != nil {
+				answer["error"] = leftImages(len(chosen)-len(removed), failed)
+			}
+			if err := p.printJSON(answer); err != nil || failed == nil {
 				return err
 			}
-		} else {
-			p.printRemoved(removed, dry)
+			return ended(exitFailed)
 		}
+		p.printRemoved(removed, dry)
 		if failed != nil {
-			return &failure{
-				Code: "image-left", Message: fmt.Sprintf("%s could not be removed: %s", count(len(chosen)-len(removed), "image"), escapeLine(failed.Error())),
-				Remedy: "docker ps --all", Exit: exitFailed, err: failed,
-			}
+			return leftImages(len(chosen)-len(removed), failed)
 		}
 		return nil
 	})
+}
+
+// leftImages is what becomes of images that the engine would not give up.
+func leftImages(n int, err error) *failure {
+	return &failure{
+		Code: "image-left", Message: fmt.Sprintf("%s could not be removed: %s", count(n, "image"), strings.ReplaceAll(err.Error(), "\n", "; ")),
+		Remedy: "docker ps --all", Exit: exitFailed, err: err,
+	}
 }
 
 func (p *program) printRemoved(removed []images.Candidate, dry bool) {

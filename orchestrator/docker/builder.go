@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -99,7 +98,7 @@ func (b *Backend) RemoveImage(ctx context.Context, id string) error {
 	case err == nil, errdefs.IsNotFound(err):
 		return nil
 	case errdefs.IsConflict(err):
-		return errors.Join(images.ErrInUse, err)
+		return fmt.Errorf("%w: %s", images.ErrInUse, oneLine(err.Error(), 300))
 	}
 	return b.orGone(ctx, e, err)
 }
