@@ -183,9 +183,10 @@ func needEngine(t *testing.T) {
 }
 
 // containers lists the ids of an owner's.
-func containers(t *testing.T, owner string) []string {
+func containers(t *testing.T, owner string, filters ...string) []string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "docker", "ps", "--all", "--quiet", "--filter", "label=dev.brig.owner="+owner).Output()
+	args := append([]string{"ps", "--all", "--quiet", "--filter", "label=dev.brig.owner=" + owner}, filters...)
+	out, err := exec.CommandContext(t.Context(), "docker", args...).Output()
 	if err != nil {
 		t.Fatalf("list containers: %v", err)
 	}
@@ -193,12 +194,12 @@ func containers(t *testing.T, owner string) []string {
 }
 
 // noContainers waits until an owner has none.
-func noContainers(t *testing.T, owner string, within time.Duration) {
+func noContainers(t *testing.T, owner string, within time.Duration, filters ...string) {
 	t.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); ; <-tick.C {
-		left := containers(t, owner)
+		left := containers(t, owner, filters...)
 		if len(left) == 0 {
 			return
 		}

@@ -147,17 +147,19 @@ func TestNothingOutlivesAKilledBrig(t *testing.T) {
 	}
 }
 
-// Nobody comes back: the containers end by themselves, and the files wait.
+// Nobody comes back: the containers end by themselves, and the files wait. Whoever
+// comes after all removes what the engine still shows of them.
 func TestLeaseEnds(t *testing.T) {
 	needEngine(t)
 	dir := t.TempDir()
 	killedBrig(t, dir, true, 4*time.Second)
 	next := nextBrig(t, dir)
-	noContainers(t, next.own.ID(), 45*time.Second)
+	noContainers(t, next.own.ID(), 45*time.Second, "--filter", "status=running")
 	sessions, errs := next.Adopt(t.Context())
 	if len(sessions) != childSessions || len(errs) != 0 {
 		t.Fatalf("%v, %v", sessions, errs)
 	}
+	noContainers(t, next.own.ID(), 10*time.Second)
 	s := byName(sessions)["s0"]
 	if s.State() != StateLost {
 		t.Errorf("session is %s", s.State())

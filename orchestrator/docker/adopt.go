@@ -59,6 +59,10 @@ func (b *Backend) Adopt(ctx context.Context, a sandbox.Adoption) (sandbox.Instan
 		return nil, b.orGone(ctx, e, fmt.Errorf("adopt: look at the container: %w", err))
 	}
 	s, err := b.recognise(e, a, found)
+	if errors.Is(err, errEnded) { // it waited for nothing but this: what it left is this owner's to remove
+		x := &box{engine: e, name: a.Handle.Name, id: a.Handle.Name}
+		err = errors.Join(err, x.remove(ctx))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("adopt: container %.12s: %w", a.Handle.Name, err)
 	}
@@ -71,6 +75,9 @@ func (b *Backend) Adopt(ctx context.Context, a sandbox.Adoption) (sandbox.Instan
 
 func secretForm() *regexp.Regexp  { return regexp.MustCompile(`^[0-9a-f]{64}$`) }
 func containerID() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) }
+
+// errEnded is for a container that is the one, and ended by itself.
+var errEnded = fmt.Errorf("it does not run any more: %w", sandbox.ErrGone)
 
 // recognise makes sure that a container is the one that was left, and returns what
 // it was made from.
@@ -85,7 +92,7 @@ func (b *Backend) recognise(e *engine, a sandbox.Adoption, found container.Inspe
 	case labels[labelInstance] != string(a.Handle.Label):
 		return spec{}, fmt.Errorf("it is another instance: %w", sandbox.ErrGone)
 	case !found.State.Running || found.State.Restarting:
-		return spec{}, fmt.Errorf("it does not run: %w", sandbox.ErrGone)
+		return spec{}, errEnded
 	case found.State.Paused:
 		return spec{}, fmt.Errorf("it is paused: docker unpause %.12s", found.ID)
 	case labels[labelRunner] != runner.Hash():

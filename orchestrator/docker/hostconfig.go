@@ -132,7 +132,10 @@ func (s spec) hostConfig() *container.HostConfig {
 	threads := s.hostThreads()
 	noInit := false
 	return &container.HostConfig{
-		AutoRemove:     true,
+		// Some engines, 20.10 among them, remove a container that is to be removed at its
+		// end also when they come back from a restart which it has survived. One with a
+		// lease has to outlive that; brig removes it, at the latest at a later sweep.
+		AutoRemove:     s.lease == 0,
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		LogConfig:      container.LogConfig{Type: "none"},
 		NetworkMode:    "none",

@@ -333,13 +333,21 @@ func release(version string) string {
 
 func treeKill(ev evidence) sandbox.Layer {
 	return judge(
-		"own pid namespace; ends with its first process; removed by the engine",
+		"own pid namespace; ends with its first process; removed by "+ev.remover(),
 		fmt.Sprintf("pid inside %d, auto-remove %v, restart policy %s", ev.in.PID, ev.out.HostConfig.AutoRemove, printable(string(ev.out.HostConfig.RestartPolicy.Name))),
 		need(ev.in.PID == 1 && ev.out.HostConfig.PidMode.IsPrivate(), "not-first", "the runner is not the first process of a namespace of its own"),
-		need(ev.out.HostConfig.AutoRemove, "not-removed", "the engine would keep the container"),
+		need(ev.out.HostConfig.AutoRemove == (ev.want.lease == 0), "not-removed", "the engine would keep the container, or remove one that is to be taken up again"),
 		need(ev.out.HostConfig.RestartPolicy.IsNone(), "restarts", "the engine would start the container again"),
 		need(ev.endsByItself(), "stdin-stays-open", "the runner would outlive brig"),
 	)
+}
+
+// remover is who removes the container when it has ended.
+func (ev evidence) remover() string {
+	if ev.want.lease > 0 {
+		return "brig"
+	}
+	return "the engine"
 }
 
 // endsByItself: the runner's input ends with brig's stream, or the runner was given a lease.
