@@ -9,7 +9,8 @@
 //
 // Order of a start: create, attach, wait for the exit, start, say hello. What comes
 // of that waits for a session as long as it has to. Podman refuses to attach
-// before the start and is given start, then attach (by its documentation; not tested).
+// before the start and is given start, then attach; what else it takes differently is
+// in podman.go.
 //
 // The life of a container hangs on the attached stream: when brig dies, the engine
 // closes the runner's standard input, the runner ends, and the engine removes the

@@ -38,6 +38,9 @@ func (x *box) classify(ctx context.Context, counted bool) sandbox.Ending {
 		if !x.engine.accepts(ctx) { // it removed the container on its own way out
 			return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the docker engine at " + x.engine.endpoint + " is ending, and ended the container"}
 		}
+		if x.exited.broke() { // the runner follows its stream, so it ended with the connection
+			return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "every connection to the docker engine at " + x.engine.endpoint + " ended, and the container with them"}
+		}
 		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the container was removed and nobody saw how it ended"}
 	default:
 		return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the docker engine at " + x.engine.endpoint + " went away, so no end was seen"}

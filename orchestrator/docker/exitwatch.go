@@ -16,6 +16,7 @@ type exitWatch struct {
 	done   chan struct{} // closed with the result set
 	status int64
 	err    error // why there is no status
+	cut    bool  // because the connection ended
 }
 
 func watchExit(ctx context.Context, e *engine, id string) *exitWatch {
@@ -34,6 +35,7 @@ func watchExit(ctx context.Context, e *engine, id string) *exitWatch {
 				w.err = errors.New(printable(r.Error.Message))
 			}
 		case w.err = <-failures:
+			w.cut = !isAnswer(w.err)
 		}
 	})
 	w.stop = func() {
@@ -41,4 +43,18 @@ func watchExit(ctx context.Context, e *engine, id string) *exitWatch {
 		running.Wait()
 	}
 	return w
+}
+
+// broke tells whether the connection that was waited on ended before the container was
+// seen to. A nil watch never began.
+func (w *exitWatch) broke() bool {
+	if w == nil {
+		return false
+	}
+	select {
+	case <-w.done:
+		return w.cut
+	default:
+		return false
+	}
 }

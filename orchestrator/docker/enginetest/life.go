@@ -128,7 +128,7 @@ func (e *Engine) freeze(w http.ResponseWriter, r *request, stop bool) {
 	case stop && c.status == "paused":
 		e.fail(w, http.StatusConflict, "Container "+c.id+" is already paused")
 	case !stop && c.status != "paused":
-		e.fail(w, http.StatusConflict, "Container "+c.id+" is not paused")
+		e.fail(w, http.StatusInternalServerError, "Container "+c.id+" is not paused")
 	default:
 		c.setFrozen(stop)
 		e.ok(w, http.StatusNoContent, nil)
