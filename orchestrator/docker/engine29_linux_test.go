@@ -12,10 +12,7 @@ import (
 // built it into.
 func engine29(t *testing.T, args ...string) *ownEngine {
 	t.Helper()
-	dir := os.Getenv("BRIG_TEST_ENGINE29")
-	if dir == "" {
-		t.Skip("BRIG_TEST_ENGINE29 names no directory with an engine; .ci/engine29 builds one")
-	}
+	dir := sandboxtest.OptIn(t, "BRIG_TEST_ENGINE29", ".ci/engine29 builds an engine")
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return startEngine(t, args...)
 }

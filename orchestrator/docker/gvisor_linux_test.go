@@ -17,17 +17,18 @@ import (
 	"brig/orchestrator/sandbox/sandboxtest"
 )
 
-// BRIG_TEST_RUNSC names gVisor's runsc, which .ci/gvisor builds in some minutes; so
-// .ci/full sets it, and without it there is nothing here to test and nothing skipped.
-func runsc() string { return os.Getenv("BRIG_TEST_RUNSC") }
+// runsc is gVisor's program.
+func runsc(t *testing.T) string {
+	return sandboxtest.OptIn(t, "BRIG_TEST_RUNSC", ".ci/gvisor builds it")
+}
 
 // gvisorEngine is an engine of its own with gVisor twice, as it comes and with the
 // filters that containers ask for, and with a runtime whose program is missing.
 func gvisorEngine(t *testing.T) *ownEngine {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"runtimes": map[string]system.Runtime{
-		"runsc":          {Path: runsc(), Args: []string{"--platform=systrap"}},
-		"runsc-filtered": {Path: runsc(), Args: []string{"--platform=systrap", "--oci-seccomp"}},
+		"runsc":          {Path: runsc(t), Args: []string{"--platform=systrap"}},
+		"runsc-filtered": {Path: runsc(t), Args: []string{"--platform=systrap", "--oci-seccomp"}},
 		"runsc-missing":  {Path: filepath.Join(t.TempDir(), "runsc")},
 	}})
 	if err != nil {
@@ -41,9 +42,6 @@ func gvisorEngine(t *testing.T) *ownEngine {
 }
 
 func TestGVisorConformance(t *testing.T) {
-	if runsc() == "" {
-		return
-	}
 	own := gvisorEngine(t)
 	base := coreBase()
 	base.Runtime = "runsc"
@@ -120,9 +118,6 @@ for pid in os.listdir("/proc"):
 
 // TestGVisorPosture: what gVisor does not do is off, what it does is seen.
 func TestGVisorPosture(t *testing.T) {
-	if runsc() == "" {
-		return
-	}
 	own := gvisorEngine(t)
 	b := newBackend(t, func(o *Options) { o.Endpoint = own.endpoint })
 	for _, c := range []struct {
@@ -158,9 +153,6 @@ func TestGVisorPosture(t *testing.T) {
 
 // TestRuntimeThatCannotStart: no other runtime is taken in its place.
 func TestRuntimeThatCannotStart(t *testing.T) {
-	if runsc() == "" {
-		return
-	}
 	own := gvisorEngine(t)
 	b := newBackend(t, func(o *Options) { o.Endpoint = own.endpoint })
 	base := coreBase()

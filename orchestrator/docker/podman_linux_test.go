@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,10 +16,7 @@ import (
 // is given the images that the engine of this machine has. .ci/podman starts one.
 func podmanEndpoint(t *testing.T) string {
 	t.Helper()
-	endpoint := os.Getenv("BRIG_TEST_PODMAN")
-	if endpoint == "" {
-		t.Skip("BRIG_TEST_PODMAN names no Podman service; .ci/podman starts one")
-	}
+	endpoint := sandboxtest.OptIn(t, "BRIG_TEST_PODMAN", ".ci/podman starts a service")
 	source := engineBackend(t, images.Core)
 	there := newBackend(t, func(o *Options) { o.Endpoint = endpoint })
 	e, err := there.current(limited(t))

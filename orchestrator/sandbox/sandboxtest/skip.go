@@ -15,3 +15,15 @@ func Skip(t testing.TB, need, found string) {
 	}
 	t.Skipf("needs %s, found %s", need, found)
 }
+
+// OptIn is for a test against something that takes minutes to make and that the
+// long run makes: variable names where it is, and made says what makes it. Without
+// the variable the test is passed over, whether skips are forbidden or not.
+func OptIn(t testing.TB, variable, made string) string {
+	t.Helper()
+	value := os.Getenv(variable)
+	if value == "" {
+		t.Skipf("%s is not set; %s", variable, made)
+	}
+	return value
+}
