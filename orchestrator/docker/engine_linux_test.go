@@ -94,7 +94,10 @@ func (e *ownEngine) start(t *testing.T) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); ; <-tick.C {
-		if _, err := cli.Ping(t.Context()); err == nil {
+		asking, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		_, err := cli.Ping(asking)
+		cancel()
+		if err == nil {
 			return
 		}
 		select {
