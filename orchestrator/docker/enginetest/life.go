@@ -176,11 +176,11 @@ func (e *Engine) wait(d *daemon, w http.ResponseWriter, r *request) {
 		case <-r.Context().Done():
 			return
 		case <-d.gone:
-			return
+			abort()
 		}
 	}
 	if !d.pass() {
-		return
+		abort()
 	}
 	e.mu.Lock()
 	code := c.code

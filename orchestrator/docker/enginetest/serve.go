@@ -61,7 +61,7 @@ func (op Op) streams() bool { return op == Attach || op == Wait || op == Events 
 
 func (e *Engine) handle(d *daemon, w http.ResponseWriter, r *http.Request) {
 	if !d.pass() {
-		return
+		abort()
 	}
 	asked, ok := e.parse(w, r)
 	if !ok {
@@ -80,7 +80,7 @@ func (e *Engine) handle(d *daemon, w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !f.After:
 		if !injected.wait(r.Context(), d) {
-			return
+			abort()
 		}
 		if f.replaces() {
 			injected.answer(e, w)
@@ -92,7 +92,7 @@ func (e *Engine) handle(d *daemon, w http.ResponseWriter, r *http.Request) {
 	default:
 		done := e.carryOut(d, asked)
 		if !injected.wait(r.Context(), d) {
-			return
+			abort()
 		}
 		if f.replaces() {
 			injected.answer(e, w)
@@ -101,6 +101,9 @@ func (e *Engine) handle(d *daemon, w http.ResponseWriter, r *http.Request) {
 		done.send(w)
 	}
 }
+
+// abort ends a request of a daemon that is gone: returning would be an answer.
+func abort() { panic(http.ErrAbortHandler) }
 
 // carriedOut is what became of a request: an answer, or a stream that is still to come.
 type carriedOut struct {

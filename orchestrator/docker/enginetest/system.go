@@ -169,7 +169,7 @@ func (e *Engine) events(d *daemon, w http.ResponseWriter, r *request) {
 		case <-r.Context().Done():
 			return
 		case <-d.gone:
-			return
+			abort()
 		}
 	}
 }
