@@ -26,6 +26,7 @@ class Channel:
         self._armed = False       # user code may be interrupted now
         self._pending = 0         # the run that was interrupted while it was not armed
         self._rang = 0            # the last run that an interrupt was for
+        self._answering = False   # the doorbell is being read
         set_wakeup_fd(-1)
         for number in (SIGCHLD, SIGHUP, SIGTERM):
             signal(number, SIG_DFL)
@@ -40,10 +41,15 @@ class Channel:
         signal(SIGINT, self.handler)
 
     def _interrupted(self, number, frame):
-        meant = self._read_doorbell()
-        if meant:
-            self._rang = meant
-        else:
+        if self._answering:
+            return  # a second ring, inside the answer to the first: raising here would lose for whom that was
+        self._answering = True
+        try:
+            meant = self._read_doorbell()
+            self._rang = meant or self._rang
+        finally:
+            self._answering = False
+        if not meant:
             meant = self.run  # nobody rang: user code sent the signal to itself
         if meant != self.run or not meant:
             if meant > self.run:
