@@ -43,6 +43,9 @@ func TestConformanceOnTheFake(t *testing.T) {
 		"Docker20": enginetest.Docker20(), "Docker29": enginetest.Docker29(), "Podman4": enginetest.Podman4(),
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "Docker29" { // apart from a few words it is Docker20
+				sandboxtest.OptIn(t, "BRIG_TEST_LONG", "the long run sets it")
+			}
 			e := fakeEngine(t, enginetest.Options{Flavor: flavor})
 			fakeBackend(t, e) // builds the image before anything is measured
 			suite := conformance(t, func(o *Options) {
