@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"brig/orchestrator/sandbox"
@@ -22,6 +23,9 @@ const (
 	// to step down to is asked at the same time.
 	impatience = 250 * time.Millisecond
 )
+
+// ownImage begins a sandbox.Base.Image that is no tier.
+const ownImage = "image:"
 
 // probeKey names what was asked: a forecast depends on the base as well.
 type probeKey struct {
@@ -162,6 +166,7 @@ func (o *Orchestrator) resolve(ctx context.Context, q question) (Resolution, err
 	in := inputs{
 		Configured: set.backend, Requested: q.want, Fallback: set.fallback, Mode: o.base(sandbox.Host, base).Mode, SwitchedOff: !set.codeExec,
 		Probes: map[sandbox.Kind]probe{}, Development: o.options.Development, Acknowledged: o.acknowledged(),
+		Image: strings.HasPrefix(o.base(sandbox.Docker, base).Image, ownImage),
 	}
 	if o.options.Verdicts != nil {
 		in.Verdicts = o.options.Verdicts()

@@ -36,6 +36,9 @@ type inputs struct {
 	Development  bool
 	SwitchedOff  bool // workspace.code_exec is false
 	Acknowledged bool // a person accepted on this machine that nothing contains the code
+	// Image says that the settings name an image of the user's own: no other backend
+	// has its interpreter and its libraries.
+	Image bool
 	// Verdicts are those of this boot's self-test. A layer without one is judged
 	// by forecast and posture alone.
 	Verdicts map[sandbox.LayerID]Verdict
@@ -74,7 +77,12 @@ func resolve(in inputs) Resolution {
 	}
 	var also []string
 	if in.Requested == "" && in.Configured == sandbox.Docker && !in.SwitchedOff && len(rungs) == 1 && !mistake {
-		also = append(also, "execution.fallback is none")
+		switch {
+		case in.Image:
+			also = append(also, "only a container can run the image that docker.image or --image asks for")
+		default:
+			also = append(also, "execution.fallback is none")
+		}
 	}
 	r.Err = refused(r.Refusals, also...)
 	return r
@@ -82,12 +90,13 @@ func resolve(in inputs) Resolution {
 
 // ladder lists the backends to try; where all code is switched off, no further
 // one can help. Only docker steps down, only to the configured fallback, never
-// when a caller asked for docker by name, and never for a mistake in its settings.
+// when a caller asked for docker by name, never for a mistake in its settings, and
+// never where an image of the user's own is asked for: a tier is a default, that is not.
 func ladder(in inputs) []sandbox.Kind {
 	if in.Requested != "" {
 		return []sandbox.Kind{in.Requested}
 	}
-	if in.Configured == sandbox.Docker && !in.SwitchedOff && in.Fallback == sandbox.Host {
+	if in.Configured == sandbox.Docker && !in.SwitchedOff && !in.Image && in.Fallback == sandbox.Host {
 		return []sandbox.Kind{sandbox.Docker, sandbox.Host}
 	}
 	return []sandbox.Kind{in.Configured}

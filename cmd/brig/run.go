@@ -96,6 +96,13 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 		return err
 	}
 	kind := cmp.Or(sandbox.Kind(o.backend.value), settings.Config.Execution.Backend)
+	if o.image != "" && kind != sandbox.Docker {
+		where := "execution.backend is " + string(kind)
+		if o.backend.value != "" {
+			where = "--backend " + o.backend.value + " is asked for"
+		}
+		return usage("brig run --backend docker --image "+o.image, "only a container can run an image, and %s", where)
+	}
 	if err := chooseImage(&settings.Config, o.tier.value, o.image); err != nil { // of the copy for this one run
 		return err
 	}
