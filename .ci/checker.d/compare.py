@@ -17,8 +17,8 @@ REQUEST_KEY SETNS SWAPON SYSLOG UMOUNT2 UNSHARE USERFAULTFD""".split()
 
 MOUNTS = """/ /proc /dev /dev/pts /sys /dev/mqueue /dev/shm /workspace /scratch /tmp /etc/resolv.conf /etc/hostname /etc/hosts
 /proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger /proc/acpi /proc/asound /proc/kcore /proc/keys /proc/latency_stats
-/proc/timer_list /proc/timer_stats /proc/sched_debug /proc/scsi /sys/firmware /proc/interrupts
-/sys/devices/virtual/powercap""".split()
+/proc/timer_list /proc/timer_stats /proc/sched_debug /proc/scsi /sys/firmware /proc/interrupts /proc/cmdline /proc/config.gz
+/proc/key-users /sys/devices/virtual/powercap""".split()
 
 
 def cepheus(found):

@@ -212,6 +212,8 @@ func maskedPaths() []string {
 		"/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
 		"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
 		"/proc/interrupts", "/sys/devices/virtual/powercap",
+		// and none has those that tell of the machine and of its other users
+		"/proc/cmdline", "/proc/config.gz", "/proc/key-users",
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 var profiles embed.FS
 
 // The profile that brig ships is moby's default for a container without any
-// capability, for one architecture, minus withheld, with narrower sockets. The
+// capability, for one architecture, minus withheld, with narrower arguments. The
 // files under seccomp/ are what these tables make of it: seccomp_linux_test.go
 // derives them anew, compares, and rewrites them with -update. An own profile
 // because the built-in one differs from engine to engine, and because one for a
@@ -31,20 +31,57 @@ func withheld() []string {
 		[]string{"listmount", "statmount", "name_to_handle_at", "open_by_handle_at", "fanotify_init", "fanotify_mark"},
 		// watches are a quota of the host's user, shared by its containers and programs
 		[]string{"inotify_init", "inotify_init1", "inotify_add_watch"},
+		// quotas of the host's user, or of the host, shared in the same way
+		[]string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_pgetevents_time64", "io_cancel", "io_destroy"},
+		[]string{"mq_open", "mq_unlink", "mq_timedsend", "mq_timedsend_time64", "mq_timedreceive", "mq_timedreceive_time64", "mq_notify", "mq_getsetattr"},
+		[]string{"rt_sigqueueinfo", "rt_tgsigqueueinfo"},
 		// arguments behind a pointer, where no filter sees them
 		[]string{"socketcall"},
 	)
 }
 
-// family is an address family that socket and socketpair may use. Everything else,
-// netlink, packet, vsock and alg among it, is refused with EPERM.
-type family struct {
-	name   string
-	number uint64
+// match is a condition on one argument: of its bits under mask, it has value.
+type match struct {
+	index       uint
+	mask, value uint64
 }
 
-func families() []family {
-	return []family{{"AF_UNIX", 1}, {"AF_INET", 2}, {"AF_INET6", 10}}
+// whole are the bits that the kernel looks at in an int.
+const whole = 0xffffffff
+
+// narrowed are system calls that are let through only with such arguments, and
+// refused with EPERM otherwise. Each rule allows one combination.
+type narrowed struct {
+	names []string
+	args  []match
+}
+
+// narrow is of two kinds.
+//
+// What decides when a process runs is for the caller itself only. The runner has the
+// user of the code that it runs, so the kernel would let that code slow the runner
+// down until even SIGKILL waits: a low policy, one processor with many programs on it.
+//
+// A socket is local, or it is TCP. The memory of other IP sockets is charged to no
+// control group of version 1, and that of TCP is charged to a limit of its own.
+// Without a network datagrams serve nothing; getaddrinfo does without them.
+func narrow() []narrowed {
+	own := []match{{0, whole, 0}}
+	rules := []narrowed{
+		{[]string{"sched_setscheduler", "sched_setparam", "sched_setattr", "sched_setaffinity", "prlimit64"}, own},
+		{[]string{"setpriority"}, []match{{0, whole, 0}, {1, whole, 0}}}, // PRIO_PROCESS
+		{[]string{"ioprio_set"}, []match{{0, whole, 1}, {1, whole, 0}}},  // IOPRIO_WHO_PROCESS
+		{[]string{"pidfd_send_signal"}, []match{{2, 1<<64 - 1, 0}}},      // without a siginfo, as kill; see rt_sigqueueinfo
+	}
+	sockets := []string{"socket", "socketpair"}
+	const unix, inet, inet6, stream, tcp = 1, 2, 10, 1, 6
+	rules = append(rules, narrowed{sockets, []match{{0, whole, unix}}})
+	for _, family := range []uint64{inet, inet6} {
+		for _, protocol := range []uint64{0, tcp} { // 0 is TCP as well; others are MPTCP, SCTP and SMC
+			rules = append(rules, narrowed{sockets, []match{{0, whole, family}, {1, 0xf, stream}, {2, whole, protocol}}}) // flags are above 0xf
+		}
+	}
+	return rules
 }
 
 var errNoProfile = errors.New("no system call profile for this architecture")

@@ -60,6 +60,33 @@ func calls() []call {
 		refuse(unix.SYS_FANOTIFY_MARK, "fanotify_mark", bad),
 		refuse(unix.SYS_INOTIFY_INIT1, "inotify_init1", 0),
 		refuse(unix.SYS_INOTIFY_ADD_WATCH, "inotify_add_watch", bad),
+		refuse(unix.SYS_IO_SETUP, "io_setup"),
+		refuse(unix.SYS_IO_SUBMIT, "io_submit"),
+		refuse(unix.SYS_IO_GETEVENTS, "io_getevents"),
+		refuse(unix.SYS_IO_PGETEVENTS, "io_pgetevents"),
+		refuse(unix.SYS_IO_CANCEL, "io_cancel"),
+		refuse(unix.SYS_IO_DESTROY, "io_destroy"),
+		refuse(unix.SYS_MQ_OPEN, "mq_open"),
+		refuse(unix.SYS_MQ_UNLINK, "mq_unlink"),
+		refuse(unix.SYS_MQ_TIMEDSEND, "mq_timedsend", bad),
+		refuse(unix.SYS_MQ_TIMEDRECEIVE, "mq_timedreceive", bad),
+		refuse(unix.SYS_MQ_NOTIFY, "mq_notify", bad),
+		refuse(unix.SYS_MQ_GETSETATTR, "mq_getsetattr", bad),
+		refuse(unix.SYS_RT_SIGQUEUEINFO, "rt_sigqueueinfo", 1, 10),
+		refuse(unix.SYS_RT_TGSIGQUEUEINFO, "rt_tgsigqueueinfo", 1, 1, 10),
+		refuse(unix.SYS_PIDFD_SEND_SIGNAL, "pidfd_send_signal with a siginfo", bad, 10, 1<<32),
+
+		refuse(unix.SYS_SCHED_SETSCHEDULER, "sched_setscheduler of another", 1),
+		refuse(unix.SYS_SCHED_SETPARAM, "sched_setparam of another", 1),
+		refuse(unix.SYS_SCHED_SETATTR, "sched_setattr of another", 1),
+		refuse(unix.SYS_SCHED_SETAFFINITY, "sched_setaffinity of another", 1),
+		refuse(unix.SYS_SCHED_SETAFFINITY, "sched_setaffinity of another, with high bits", 1|1<<32),
+		refuse(unix.SYS_PRLIMIT64, "prlimit64 of another", 1),
+		refuse(unix.SYS_SETPRIORITY, "setpriority of another", unix.PRIO_PROCESS, 1),
+		refuse(unix.SYS_SETPRIORITY, "setpriority of a group", unix.PRIO_PGRP),
+		refuse(unix.SYS_SETPRIORITY, "setpriority of a user", unix.PRIO_USER),
+		refuse(unix.SYS_IOPRIO_SET, "ioprio_set of another", ioprioProcess, 1),
+		refuse(unix.SYS_IOPRIO_SET, "ioprio_set of a group", ioprioGroup),
 
 		refuse(unix.SYS_MOUNT, "mount"),
 		refuse(unix.SYS_UMOUNT2, "umount2", 0, 0xfff0),
@@ -116,8 +143,23 @@ func calls() []call {
 			refuse(unix.SYS_SOCKET, "socket "+name, family, unix.SOCK_RAW, 0),
 			refuse(unix.SYS_SOCKETPAIR, "socketpair "+name, family, unix.SOCK_RAW, 0, 0))
 	}
+	for name, family := range map[string]int64{"AF_INET": unix.AF_INET, "AF_INET6": unix.AF_INET6, "AF_INET with high bits": unix.AF_INET | 1<<32} {
+		for kind, args := range map[string][2]int64{
+			"datagrams":            {unix.SOCK_DGRAM, 0},
+			"datagrams with flags": {unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK, unix.IPPROTO_UDP},
+			"high bits":            {unix.SOCK_DGRAM | 1<<32, 0},
+			"raw":                  {unix.SOCK_RAW, 0}, // 0 is no protocol of these, so it needs no capability to get that far
+			"packets":              {unix.SOCK_SEQPACKET, 0},
+			"another stream":       {unix.SOCK_STREAM, unix.IPPROTO_MPTCP},
+		} {
+			list = append(list, refuse(unix.SYS_SOCKET, "socket "+name+" "+kind, family, args[0], args[1]))
+		}
+	}
 	return append(list, otherCalls()...)
 }
+
+// Of ioprio_set, whom it is for.
+const ioprioProcess, ioprioGroup = 1, 2
 
 // allowedCalls show that the program below can tell a call that is let through.
 func allowedCalls() []call {
@@ -128,6 +170,17 @@ func allowedCalls() []call {
 		{"socket AF_UNIX", unix.SYS_SOCKET, []int64{unix.AF_UNIX, unix.SOCK_STREAM, 0}, "ok"},
 		{"socket AF_INET", unix.SYS_SOCKET, []int64{unix.AF_INET, unix.SOCK_STREAM, 0}, "ok"},
 		{"socket AF_INET6", unix.SYS_SOCKET, []int64{unix.AF_INET6, unix.SOCK_STREAM, 0}, "ok"},
+		{"socket TCP with flags", unix.SYS_SOCKET, []int64{unix.AF_INET, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK, unix.IPPROTO_TCP}, "ok"},
+		{"socket AF_UNIX datagrams", unix.SYS_SOCKET, []int64{unix.AF_UNIX, unix.SOCK_DGRAM, 0}, "ok"},
+		{"socketpair", unix.SYS_SOCKETPAIR, []int64{unix.AF_UNIX, unix.SOCK_STREAM, 0}, "EFAULT"},
+		{"sched_setscheduler of itself", unix.SYS_SCHED_SETSCHEDULER, nil, "EINVAL"}, // without parameters
+		{"sched_setparam of itself", unix.SYS_SCHED_SETPARAM, nil, "EINVAL"},
+		{"sched_setattr of itself", unix.SYS_SCHED_SETATTR, nil, "EINVAL"},
+		{"sched_setaffinity of itself", unix.SYS_SCHED_SETAFFINITY, []int64{0, 8}, "EFAULT"},
+		{"prlimit64 of itself", unix.SYS_PRLIMIT64, []int64{0, unix.RLIMIT_NOFILE}, "ok"},
+		{"setpriority of itself", unix.SYS_SETPRIORITY, []int64{unix.PRIO_PROCESS, 0, 1}, "ok"},
+		{"ioprio_set of itself", unix.SYS_IOPRIO_SET, []int64{ioprioProcess}, "ok"},
+		{"pidfd_send_signal", unix.SYS_PIDFD_SEND_SIGNAL, []int64{bad}, "EBADF"},
 	}
 }
 

@@ -54,25 +54,30 @@ func derive(arch string) *specs.LinuxSeccomp {
 		}
 		kept := rule.LinuxSyscall
 		kept.Names = slices.DeleteFunc(slices.Clone(rule.Names), func(name string) bool {
-			return name == "socket" || slices.Contains(withheld(), name)
+			return isNarrowed(name) || slices.Contains(withheld(), name)
 		})
 		if len(kept.Names) > 0 {
 			out.Syscalls = append(out.Syscalls, kept)
 		}
 	}
 	plain = slices.DeleteFunc(plain, func(name string) bool {
-		return name == "socket" || name == "socketpair" || slices.Contains(withheld(), name)
+		return isNarrowed(name) || slices.Contains(withheld(), name)
 	})
 	slices.Sort(plain)
 	out.Syscalls = slices.Insert(out.Syscalls, 0, specs.LinuxSyscall{Names: slices.Compact(plain), Action: specs.ActAllow})
-	for _, f := range families() {
-		out.Syscalls = append(out.Syscalls, specs.LinuxSyscall{
-			Names: []string{"socket", "socketpair"}, Action: specs.ActAllow,
-			// The kernel looks at the low 32 bits only, so the comparison does too.
-			Args: []specs.LinuxSeccompArg{{Index: 0, Value: 0xffffffff, ValueTwo: f.number, Op: specs.OpMaskedEqual}},
-		})
+	for _, rule := range narrow() {
+		// The kernel looks at the low 32 bits of an int only, so the comparison does too.
+		args := make([]specs.LinuxSeccompArg, 0, len(rule.args))
+		for _, m := range rule.args {
+			args = append(args, specs.LinuxSeccompArg{Index: m.index, Value: m.mask, ValueTwo: m.value, Op: specs.OpMaskedEqual})
+		}
+		out.Syscalls = append(out.Syscalls, specs.LinuxSyscall{Names: rule.names, Action: specs.ActAllow, Args: args})
 	}
 	return out
+}
+
+func isNarrowed(name string) bool {
+	return slices.ContainsFunc(narrow(), func(rule narrowed) bool { return slices.Contains(rule.names, name) })
 }
 
 func TestSeccompFilesAreDerived(t *testing.T) {
@@ -219,9 +224,10 @@ func wider(ours *specs.LinuxSeccomp, arch string) (gaps []string) {
 	return gaps
 }
 
-// allowsFamily tells whether moby allows the one family that args let through.
+// allowsFamily tells whether moby allows the one family that args let through;
+// further conditions only let less through.
 func allowsFamily(rules [][]specs.LinuxSeccompArg, args []specs.LinuxSeccompArg) bool {
-	return len(args) == 1 && args[0].Index == 0 && args[0].Op == specs.OpMaskedEqual && args[0].Value == 0xffffffff &&
+	return len(args) > 0 && args[0].Index == 0 && args[0].Op == specs.OpMaskedEqual && args[0].Value == 0xffffffff &&
 		mobyAllowsFamily(rules, args[0].ValueTwo)
 }
 

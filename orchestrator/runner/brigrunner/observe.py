@@ -30,7 +30,9 @@ _PACKAGES = ("PIL", "duckdb", "matplotlib", "numpy", "openpyxl", "pandas", "pola
              "seaborn", "sklearn", "statsmodels", "sympy")
 
 _MASKED = ("/proc/keys", "/proc/timer_list", "/proc/interrupts", "/proc/sched_debug", "/proc/latency_stats",
-           "/proc/kcore", "/proc/acpi", "/proc/asound", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap")
+           "/proc/kcore", "/proc/acpi", "/proc/asound", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
+           "/proc/config.gz", "/proc/key-users")
+_MASKED_OF_MACHINE = ("/proc/cmdline",)  # gVisor shows one that it made up
 
 _SYSCALLS = {  # io_uring_setup, keyctl
     "x86_64": (425, 250),
@@ -278,7 +280,8 @@ def _kill_parent(pid):
 
 def _read_masked():
     """Succeeds if a file that containers mask says anything, or such a directory lists anything."""
-    for path in _MASKED:
+    guest = "gvisor" in procs.read("/proc/version").lower()
+    for path in _MASKED + (() if guest else _MASKED_OF_MACHINE):
         try:
             if os.listdir(path) if os.path.isdir(path) else procs.read(path, 1):
                 return
