@@ -1,10 +1,19 @@
 # Makes a user's own image ready for the runner, which lies beside this file. It is
-# run once, as root, by the image's own interpreter, without a shell or a network.
+# run once, as root, by the image's own interpreter, without a shell or a network. Its
+# argument names the file that it leaves beside the runner when all is done: the build
+# goes on only where that is, because a program may end without an error and be no Python.
 # Written for every Python 3, so that one that is too old can be told so.
 import os
 import sys
 
 sys.dont_write_bytecode = True  # compile_runner makes the byte code, of another kind
+
+# What the runner needs at once or later; a Python that was made small may lack any of it.
+MODULES = (
+    "ast", "asyncio", "builtins", "codecs", "compileall", "contextlib", "errno", "fcntl", "importlib", "inspect", "io",
+    "json", "linecache", "pickle", "py_compile", "random", "select", "signal", "stat", "threading", "time", "tokenize",
+    "traceback", "types", "platform", "warnings",
+)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SANDBOX = 65532
@@ -20,12 +29,15 @@ def check():
     if sys.version_info < (3, 8):
         refuse("python-old", "Python %s" % sys.version.split()[0])
     sys.path.insert(0, HERE)
-    try:
-        import brigrunner.supervisor  # noqa: F401
-        import brigrunner.worker  # noqa: F401
-        import compileall  # noqa: F401
-    except ImportError as err:
-        refuse("python-incomplete", str(err))
+    missing = []
+    for name in MODULES + ("brigrunner.supervisor", "brigrunner.worker"):
+        try:
+            __import__(name)
+        except ImportError as err:
+            lacks = getattr(err, "name", None) or name
+            missing.append(lacks if str(err).startswith("No module") else "%s: %s" % (name, err))
+    if missing:
+        refuse("python-incomplete", "there is no " + ", ".join(sorted(set(missing))))
 
 
 def compile_runner():
@@ -43,7 +55,9 @@ def mount_points():
     """They exist because the root is read-only later."""
     for path in ("/workspace", "/scratch", "/tmp"):
         if os.path.islink(path):
-            refuse("paths", "%s is a symbolic link" % path)
+            refuse("paths", "%s is a symbolic link, where brig needs a directory" % path)
+        if os.path.exists(path) and not os.path.isdir(path):
+            refuse("paths", "%s is a file, where brig needs a directory" % path)
         if not os.path.isdir(path):
             os.mkdir(path)
     for path in ("/workspace", "/scratch"):
@@ -67,12 +81,19 @@ def account():
             f.write(("\n" if text and not text.endswith("\n") else "") + line)
 
 
+def prove():
+    import platform
+    with open(os.path.join(HERE, sys.argv[1]), "w", encoding="utf-8") as f:
+        f.write("%s %s\n" % (platform.python_implementation(), sys.version.split()[0]))
+
+
 def main():
     check()
     os.remove(os.path.abspath(__file__))
     try:
         mount_points()
         account()
+        prove()
         compile_runner()
     except OSError as err:
         refuse("paths", str(err))

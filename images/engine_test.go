@@ -62,13 +62,23 @@ func (e *memoryEngine) Inspect(_ context.Context, reference string) (Details, er
 	if d, ok := e.bases[reference]; ok {
 		return d, nil
 	}
+	for id, f := range e.images {
+		if slices.Contains(f.Tags, reference) {
+			return Details{ID: id, Labels: f.Labels}, nil
+		}
+	}
 	return Details{}, fmt.Errorf("look up %s: %w", reference, ErrNoImage)
 }
 
 func (e *memoryEngine) TagImage(_ context.Context, id, name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.pins[name] = id
+	if e.images[id] == nil {
+		e.pins[name] = id
+		return nil
+	}
+	e.untag(name)
+	e.images[id].Tags = append(e.images[id].Tags, name)
 	return nil
 }
 
@@ -92,13 +102,22 @@ func (e *memoryEngine) Build(_ context.Context, r Request, progress func(Progres
 	progress(Progress{Step: 1, Total: 1, Text: "FROM base", Instruction: true})
 	e.builds++
 	e.last, e.context = r, files
-	for _, f := range e.images { // a tag moves
-		f.Tags = slices.DeleteFunc(f.Tags, func(tag string) bool { return tag == r.Tag })
-	}
+	e.untag(r.Tag)
 	e.now = e.now.Add(time.Second)
 	id := fmt.Sprintf("sha256:image%d", e.builds)
 	e.images[id] = &Found{ID: id, Tags: []string{r.Tag}, Created: e.now, Size: 100, Labels: e.labels(r, files[r.Dockerfile])}
 	return nil
+}
+
+// untag takes a name away, because it moves or goes. It tells whose it was.
+func (e *memoryEngine) untag(name string) (id string) {
+	for _, f := range e.images {
+		if slices.Contains(f.Tags, name) {
+			id = f.ID
+			f.Tags = slices.DeleteFunc(slices.Clone(f.Tags), func(tag string) bool { return tag == name })
+		}
+	}
+	return id
 }
 
 // labels reads the LABEL instruction of the recipe.
@@ -119,6 +138,12 @@ func (e *memoryEngine) RemoveImage(_ context.Context, id string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.pins, id)
+	if named := e.untag(id); named != "" {
+		if len(e.images[named].Tags) == 0 {
+			delete(e.images, named)
+		}
+		return nil
+	}
 	if e.uses[id] > 0 {
 		return fmt.Errorf("a container uses it: %w", ErrInUse)
 	}

@@ -2,8 +2,7 @@ package images
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,10 +17,9 @@ import (
 // another process becomes free in a way that a context could cancel.
 const lockPoll = 200 * time.Millisecond
 
-// lock keeps the builds of one user on one engine apart. The kernel gives up the
-// lock of a builder that dies. Not only of the same image: another one's build
-// shares its first steps, and what is retired is nobody's unfinished work.
-func (t *Trust) lock(ctx context.Context, m Machine, progress func(Progress)) (unlock func(), err error) {
+// lock keeps the builds of one group by one user on one engine apart. The kernel
+// gives up the lock of a builder that dies, and no build is without a limit.
+func (t *Trust) lock(ctx context.Context, m Machine, c Choice, progress func(Progress)) (unlock func(), err error) {
 	if t.cache == "" {
 		return func() {}, nil
 	}
@@ -29,12 +27,11 @@ func (t *Trust) lock(ctx context.Context, m Machine, progress func(Progress)) (u
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(m.ID))
-	name := filepath.Join(dir, "build-"+hex.EncodeToString(sum[:6])+".lock")
+	base := filepath.Join(dir, "build-"+short(m.ID+" "+c.group()))
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
-	for told := false; ; told = true {
-		held, err := owner.TryLock(name)
+	for told := ""; ; {
+		held, err := owner.TryLock(base + ".lock")
 		if errors.Is(err, errors.ErrUnsupported) {
 			return func() {}, nil
 		}
@@ -42,10 +39,16 @@ func (t *Trust) lock(ctx context.Context, m Machine, progress func(Progress)) (u
 			return nil, fmt.Errorf("wait for other builds: %w", err)
 		}
 		if held != nil {
-			return func() { _ = held.Close() }, nil // the end of the process would do it as well
+			// Beside the lock, not in it: some systems let nobody read what is locked. It is for people only.
+			_ = os.WriteFile(base+".holder", fmt.Appendf(nil, "process %d builds the %s\n", os.Getpid(), c.Name()), 0o600)
+			return func() {
+				_ = os.Remove(base + ".holder")
+				_ = held.Close() // the end of the process would do it as well
+			}, nil
 		}
-		if !told {
-			progress(Progress{Note: true, Text: "another brig is building an image on this engine; waiting for it"})
+		if who := holder(base + ".holder"); told == "" || who != told {
+			progress(Progress{Note: true, Text: fmt.Sprintf("another brig is building an image on this engine (%s); waiting for it, at most %s, which no --timeout counts; Ctrl-C ends the wait", who, t.limit)})
+			told = who
 		}
 		select {
 		case <-tick.C:
@@ -53,6 +56,15 @@ func (t *Trust) lock(ctx context.Context, m Machine, progress func(Progress)) (u
 			return nil, fmt.Errorf("wait for another brig's build: %w", context.Cause(ctx))
 		}
 	}
+}
+
+// holder is what the builder that is waited for said about itself.
+func holder(name string) string {
+	text, err := os.ReadFile(name)
+	if line := strings.TrimSpace(string(text)); err == nil && line != "" {
+		return line
+	}
+	return "it has not said which yet"
 }
 
 // directory is made when it is needed first.
@@ -67,22 +79,63 @@ func (t *Trust) directory() (string, error) {
 // pinName is part of the name that a base has for the time of a build. It is this
 // installation's own, so that nobody moves it under a build, and always the same, so
 // that what a killed build leaves is taken up by the next one. The lock is held.
-func (t *Trust) pinName() string {
-	fresh := randomName()
+func (t *Trust) pinName(c Choice) string {
+	fresh, group := randomName(), "-"+short(c.group())
 	if t.cache == "" {
-		return fresh
+		return fresh + group
 	}
 	dir, err := t.directory()
 	if err != nil {
-		return fresh
+		return fresh + group
 	}
 	path := filepath.Join(dir, "pin")
 	if text, err := os.ReadFile(path); err == nil && len(text) == len(fresh) && strings.Trim(string(text), "0123456789abcdef") == "" {
-		return string(text)
+		return string(text) + group
 	}
 	_ = os.WriteFile(path, []byte(fresh), 0o600) // without it the next build has another name
-	return fresh
+	return fresh + group
 }
+
+// markFailed remembers that a user's image was found to be unusable, or forgets it:
+// until the image or the recipe is another one, a build would only find the same.
+func (t *Trust) markFailed(w wanted, err error) {
+	if t.cache == "" || w.choice.Reference == "" {
+		return
+	}
+	dir, broken := t.directory()
+	if broken != nil {
+		return
+	}
+	name := failureFile(dir, w)
+	var unusable *OwnImageError
+	if !errors.As(err, &unusable) || unusable.Code == codeHangs { // that may have been the machine
+		if err == nil {
+			_ = os.Remove(name)
+		}
+		return
+	}
+	if text, broken := json.Marshal(failure{unusable.Code, unusable.Reason, unusable.Next}); broken == nil {
+		_ = os.WriteFile(name, text, 0o600) // without it the next one finds out by itself
+	}
+}
+
+// failure is what is remembered of an *OwnImageError.
+type failure struct{ Code, Reason, Next string }
+
+// failed is what markFailed remembered; nil: nothing.
+func (t *Trust) failed(w wanted) *OwnImageError {
+	if t.cache == "" || w.choice.Reference == "" {
+		return nil
+	}
+	text, err := os.ReadFile(failureFile(filepath.Join(t.cache, "images"), w))
+	var f failure
+	if err != nil || json.Unmarshal(text, &f) != nil || f.Code == "" {
+		return nil
+	}
+	return &OwnImageError{Reference: w.choice.Reference, Code: f.Code, Reason: f.Reason, Next: f.Next}
+}
+
+func failureFile(dir string, w wanted) string { return filepath.Join(dir, "unusable-"+w.content[:16]) }
 
 // markUsed notes that an image was taken for a session. It is a help for people and
 // for the retention, so a failure changes nothing else.

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if cache == "" {
 		os.Exit(m.Run())
 	}
-	if _, err := New(Options{Cache: cache}).lock(context.Background(), Machine{ID: "memory"}, func(Progress) {}); err != nil {
+	if _, err := New(Options{Cache: cache}).lock(context.Background(), Machine{ID: "memory"}, Choice{Tier: Core}, func(Progress) {}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -90,7 +90,7 @@ func TestADeadBuilderBlocksNobody(t *testing.T) {
 	waiting := make(chan struct{})
 	var once sync.Once
 	note := func(p Progress) {
-		if p.Note && strings.Contains(p.Text, "waiting for it") {
+		if p.Note && strings.Contains(p.Text, fmt.Sprintf("(process %d builds the core image); waiting for it, at most 20m0s", other.Process.Pid)) {
 			once.Do(func() { close(waiting) })
 		}
 	}
@@ -132,13 +132,13 @@ func TestLastUse(t *testing.T) {
 // TestAKilledBuildLeavesOneName: the next build takes it up and removes it.
 func TestAKilledBuildLeavesOneName(t *testing.T) {
 	e, cache := newMemoryEngine(), t.TempDir()
-	left := "brig.invalid/base:" + New(Options{Cache: cache}).pinName()
+	left := "brig.invalid/base:" + New(Options{Cache: cache}).pinName(Choice{Tier: Core})
 	e.pins[left] = "sha256:an-older-base"
 	ensure(t, New(Options{Cache: cache}), e, Core) // fails the test if a name is left
 	if got := e.last.Args["BASE"]; got != left {
 		t.Errorf("built on %s, not on %s", got, left)
 	}
-	if other := New(Options{Cache: t.TempDir()}).pinName(); strings.HasSuffix(left, other) {
+	if other := New(Options{Cache: t.TempDir()}).pinName(Choice{Tier: Core}); strings.HasSuffix(left, other) {
 		t.Error("two installations share a name")
 	}
 }

@@ -1,7 +1,9 @@
 package images
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -20,7 +22,8 @@ var bakeScript []byte
 
 // OwnImageError says why the user's own image cannot be used. Code is stable:
 // image-missing, image-architecture, image-volume, image-onbuild, image-python-label,
-// image-python-missing, image-python-old, image-python-incomplete, image-paths.
+// image-python-missing, image-python-old, image-python-incomplete, image-python-fake,
+// image-python-hangs, image-paths.
 type OwnImageError struct {
 	Reference string
 	Code      string
@@ -49,19 +52,35 @@ func ownRecipe(choice Choice, base Details) (recipe, error) {
 		return recipe{}, err
 	}
 	files["bake.py"] = bakeScript
-	python := base.Labels[labelPython]
-	if python == "" {
-		python = "python3"
-	}
-	dockerfile := ownDockerfile(python, silenced(base.Env))
+	python, stage := interpreter(base), stageOf(base)
+	dockerfile := ownDockerfile(python, stage, silenced(base.Env))
 	files[dockerfileName] = []byte(dockerfile)
-	r := recipe{choice: choice, files: files, args: map[string]string{}, offline: true}
-	r.content = hashFiles(fmt.Sprintf("own %s on %s", choice.Reference, base.ID), files)
+	r := recipe{choice: choice, files: files, args: map[string]string{}, offline: true, stage: stage, python: python}
+	// Not of the reference: the same image is the same, however it is called.
+	r.content = hashFiles("own on "+base.ID, files)
 	// The labels stand in the text: an ENV of the user's image would win over an argument.
 	files[dockerfileName] = fmt.Appendf([]byte(dockerfile), "LABEL %s=runner %s=%s %s=%s %s=%s %s=%s %s=%s\n",
 		LabelKind, LabelTier, own, LabelRunner, runner.Hash(), LabelContent, r.content, LabelBase, base.ID, LabelReference, quoted(choice.Reference))
 	return r, nil
 }
+
+// interpreter is how the image's Python is called.
+func interpreter(base Details) string {
+	if python := base.Labels[labelPython]; python != "" {
+		return python
+	}
+	return "python3"
+}
+
+// stageOf names what a build on top of that image makes on the way, and the proof that
+// its interpreter did the work. No image has the proof for its own ID in it already.
+func stageOf(base Details) string {
+	sum := sha256.Sum256([]byte(base.ID + " " + runner.Hash()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// proof is the file that bake.py leaves.
+func proof(stage string) string { return "baked-" + stage }
 
 // usable checks what an image says about itself; what only shows when it runs, the
 // build finds out.
@@ -119,11 +138,13 @@ func silenced(env []string) []string {
 
 // ownDockerfile is the recipe up to its labels. Everything is in exec form: the
 // image may have no shell, or one of its own choice.
-func ownDockerfile(python string, silenced []string) string {
+func ownDockerfile(python, stage string, silenced []string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("ARG BASE")
-	line("FROM ${BASE}")
+	line("FROM ${BASE} AS baked")
+	// First, so that whatever a build leaves that fails is found and removed.
+	line("LABEL %s=build %s=%s", LabelKind, labelStage, stage)
 	line("USER 0:0")
 	line("HEALTHCHECK NONE")
 	for _, name := range silenced {
@@ -133,7 +154,10 @@ func ownDockerfile(python string, silenced []string) string {
 	// Named after the runner: the user's image may stand on one of brig's, with another runner in it.
 	home := fmt.Sprintf("/opt/brig-%.12s/", runner.Hash())
 	line("COPY runner/ bake.py %s", home)
-	line("RUN %s", list(python, "-I", home+"bake.py"))
+	line("RUN %s", list(python, "-I", home+"bake.py", proof(stage)))
+	line("FROM baked")
+	// Only a Python that ran bake.py to its end has made it; without it the build ends here.
+	line("COPY --from=baked %s %s", home+proof(stage), home)
 	line("WORKDIR /workspace")
 	line("USER 65532:65532")
 	line("ENTRYPOINT %s", list(python, "-I", "-u", home+"start.py"))
@@ -167,27 +191,47 @@ func bakeFailures() map[string]string {
 // explainOwn finds the reason why the runner could not be baked on top of the
 // user's image. bake.py prints one; that there is no interpreter at all only shows
 // in the engine's words, so those are looked at last.
-func explainOwn(choice Choice, failed *StepError) error {
+func explainOwn(r recipe, failed *StepError) error {
+	name := r.choice.Reference
 	refuse := func(code, reason, next string) error {
-		return &OwnImageError{Reference: choice.Reference, Code: code, Reason: reason, Next: next, Err: failed}
+		return &OwnImageError{Reference: name, Code: code, Reason: reason, Next: next, Err: failed}
 	}
+	inspect, version := "docker image inspect "+name, "docker run --rm --network none --entrypoint "+r.python+" "+name+" --version"
 	for _, line := range failed.Tail {
 		_, said, found := strings.Cut(line, "brig-bake: ")
 		word, detail, _ := strings.Cut(said, ": ")
-		if meaning, ok := bakeFailures()[word]; found && ok {
+		meaning, known := bakeFailures()[word]
+		switch {
+		case !found || !known:
+		case word == "paths":
+			return refuse("image-"+word, meaning+": "+detail, inspect)
+		default:
 			return refuse("image-"+word, fmt.Sprintf("%s (%s); brig needs Python 3.8 or later with its standard library, as python3 on PATH or named by the label %s",
-				meaning, detail, labelPython), "docker run --rm --entrypoint python3 "+choice.Reference+" --version")
+				meaning, detail, labelPython), version)
 		}
 	}
-	if strings.HasPrefix(failed.Step, "RUN ") {
-		for _, text := range append([]string{failed.Message}, failed.Tail...) {
-			if strings.Contains(text, "executable file not found") || strings.Contains(text, "no such file or directory") {
-				return refuse("image-python-missing", fmt.Sprintf("has no python3 on its PATH; install Python 3.8 or later in it, or name its interpreter by the label %s", labelPython),
-					"docker image inspect "+choice.Reference)
+	said := append([]string{failed.Message}, failed.Tail...)
+	for _, text := range append(said, failed.Step) {
+		if strings.HasPrefix(failed.Step, "RUN ") {
+			break
+		}
+		if strings.Contains(text, proof(r.stage)) {
+			return refuse("image-python-fake", fmt.Sprintf("has a %s that is no working Python: it ended without an error and had not done what it was given to do; brig needs Python 3.8 or later, as python3 on PATH or named by the label %s",
+				r.python, labelPython), version)
+		}
+	}
+	if !strings.HasPrefix(failed.Step, "RUN ") {
+		return failed
+	}
+	for _, text := range said {
+		switch {
+		case strings.Contains(text, "executable file not found"), strings.Contains(text, "no such file or directory"):
+			if path.IsAbs(r.python) {
+				return refuse("image-python-missing", fmt.Sprintf("says by its label %s that its interpreter is %s, and there is no such program in it", labelPython, r.python), inspect)
 			}
-			if strings.Contains(text, "exec format error") {
-				return refuse("image-architecture", "is made for another kind of processor", "docker pull "+choice.Reference)
-			}
+			return refuse("image-python-missing", fmt.Sprintf("has no python3 on its PATH; install Python 3.8 or later in it, or name its interpreter by the label %s", labelPython), inspect)
+		case strings.Contains(text, "exec format error"):
+			return refuse("image-architecture", "is made for another kind of processor", "docker pull "+name)
 		}
 	}
 	return failed

@@ -1,9 +1,11 @@
 package images
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"brig/orchestrator/runner"
 )
@@ -114,6 +116,7 @@ func TestOwnImageWithoutPython(t *testing.T) {
 		"image-python-old":        {Step: "RUN [...]", Message: "code 1", Tail: []string{"brig-bake: python-old: Python 3.7.3"}},
 		"image-python-incomplete": {Step: "RUN [...]", Message: "code 1", Tail: []string{"---> Running", "brig-bake: python-incomplete: No module named 'json'"}},
 		"image-paths":             {Step: "RUN [...]", Message: "code 1", Tail: []string{"brig-bake: paths: /workspace is a symbolic link"}},
+		"image-python-fake":       {Step: "COPY --from=baked /opt/x", Message: "stat opt/brig-1/baked-" + stageOf(ownEngine(nil).bases[ownName]) + ": file does not exist"},
 		"image-python-missing":    {Step: "RUN [...]", Message: `exec: "python3": executable file not found in $PATH`},
 		"image-architecture":      {Step: "RUN [...]", Message: `exec: "python3": exec format error`},
 	} {
@@ -130,5 +133,98 @@ func TestOwnImageWithoutPython(t *testing.T) {
 	var unusable *OwnImageError
 	if _, err := New(Options{}).Ensure(t.Context(), e, Choice{Reference: ownName}, nil); err == nil || errors.As(err, &unusable) {
 		t.Errorf("a full disk is the image's fault: %v", err)
+	}
+}
+
+// TestOwnImageHangs: a build on a user's image that says nothing ends, and blocks no
+// other image meanwhile.
+func TestOwnImageHangs(t *testing.T) {
+	e, cache := ownEngine(nil), t.TempDir()
+	begun := make(chan struct{})
+	hanging := hangingEngine{memoryEngine: e, begun: begun}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := New(Options{Cache: cache, SilenceLimit: time.Second}).Ensure(t.Context(), hanging, Choice{Reference: ownName}, nil)
+		ended <- err
+	}()
+	<-begun
+	if _, err := New(Options{Cache: cache}).Ensure(t.Context(), e, Choice{Tier: Core}, nil); err != nil {
+		t.Error(err)
+	}
+	err := <-ended
+	var unusable *OwnImageError
+	if !errors.As(err, &unusable) || unusable.Code != "image-python-hangs" || unusable.Next == "" {
+		t.Errorf("%v", err)
+	}
+	_, err = New(Options{Cache: cache, BuildLimit: time.Second}).Ensure(t.Context(), hangingEngine{memoryEngine: e, begun: make(chan struct{})}, Choice{Tier: Standard}, nil)
+	if err == nil || !strings.Contains(err.Error(), "the build took longer than 1s") {
+		t.Errorf("%v", err)
+	}
+}
+
+// hangingEngine begins a build and never ends it by itself.
+type hangingEngine struct {
+	*memoryEngine
+	begun chan struct{}
+}
+
+func (e hangingEngine) Build(ctx context.Context, _ Request, _ func(Progress)) error {
+	close(e.begun)
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// TestOwnImageStaysUnusable: what a build found out is known until the image changes.
+func TestOwnImageStaysUnusable(t *testing.T) {
+	e, trust, c := ownEngine(nil), New(Options{Cache: t.TempDir()}), Choice{Reference: ownName}
+	e.fail = &StepError{Step: "RUN [...]", Message: "code 1", Tail: []string{"brig-bake: python-old: Python 3.7.3"}}
+	e.images["sha256:left"] = &Found{ID: "sha256:left", Labels: map[string]string{LabelKind: "build", labelStage: stageOf(e.bases[ownName])}}
+	e.images["sha256:others"] = &Found{ID: "sha256:others", Labels: map[string]string{LabelKind: "build", labelStage: "another"}}
+	if _, err := trust.Ensure(t.Context(), e, c, nil); err == nil {
+		t.Fatal("the build did not fail")
+	}
+	if e.images["sha256:left"] != nil || e.images["sha256:others"] == nil {
+		t.Errorf("left: %v", e.images)
+	}
+	s, err := trust.Look(t.Context(), e, c)
+	if err != nil || s.Condition != Unusable || !strings.Contains(s.Reason, "Python 3.7.3") || s.Err == nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if again := ensureChoice(t, trust, e, c); !again.Built { // asked for by name it is tried again
+		t.Errorf("%+v", again)
+	}
+	if s, err = trust.Look(t.Context(), e, c); err != nil || s.Condition != Ready {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestOneImageManyNames: how a reference is spelled makes no other image.
+func TestOneImageManyNames(t *testing.T) {
+	e, trust := ownEngine(nil), New(Options{Cache: t.TempDir()})
+	e.bases["docker.io/"+ownName] = e.bases[ownName]
+	first := ensureChoice(t, trust, e, Choice{Reference: ownName})
+	second := ensureChoice(t, trust, e, Choice{Reference: "docker.io/" + ownName})
+	if second.ID != first.ID || second.Built || second.Choice.Reference != "docker.io/"+ownName {
+		t.Errorf("%+v and %+v", first, second)
+	}
+	list, err := trust.Select(t.Context(), e, Selection{All: true})
+	if err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestTwoInstallationsAtOnce: the second to end takes the first one's image.
+func TestTwoInstallationsAtOnce(t *testing.T) {
+	e, c := ownEngine(nil), Choice{Reference: ownName}
+	var theirs Ref
+	e.building = func() {
+		e.building = nil
+		theirs = ensureChoice(t, New(Options{Cache: t.TempDir()}), &memoryEngine{
+			images: e.images, bases: e.bases, pins: map[string]string{}, uses: e.uses, parents: e.parents, builds: 100, now: e.now,
+		}, c)
+	}
+	mine, err := New(Options{Cache: t.TempDir()}).Ensure(t.Context(), e, c, nil)
+	if err != nil || mine.ID != theirs.ID || len(e.images) != 1 {
+		t.Errorf("%+v, %+v, %v; left %v", mine, theirs, err, e.images)
 	}
 }

@@ -37,6 +37,8 @@ type recipe struct {
 	files   map[string][]byte // of the build context, by path
 	args    map[string]string
 	offline bool
+	// Of the user's own image: its interpreter, and what the layers of a build on it are labelled with.
+	python, stage string
 }
 
 // tierRecipe makes the recipe of a tier. Which base it stands on is no part of its

@@ -13,7 +13,8 @@ const (
 	LabelRunner    = "dev.brig.runner"    // runner.Hash of the source inside
 	LabelContent   = "dev.brig.content"   // ContentHash of what it was built from
 	LabelBase      = "dev.brig.base"      // ID of the base image
-	LabelReference = "dev.brig.reference" // of the user's own image, as the user wrote it
+	LabelReference = "dev.brig.reference" // of the user's own image, as the user wrote it then
+	labelStage     = "dev.brig.stage"     // on what a build on a user's image makes on the way: which image and runner
 )
 
 // repository is the local name of every image that brig builds.

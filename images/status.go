@@ -103,7 +103,7 @@ func (t *Trust) state(ctx context.Context, b Builder, c Choice, all []Ref) (Stat
 	}
 	for _, r := range all {
 		switch {
-		case r.Choice != c:
+		case r.Choice != c && (unusable != nil || !w.same(r)):
 		case unusable != nil:
 			s.Others = append(s.Others, Superseded{r, "the image that it was built on " + unusable.Reason})
 		case distrust(r, w) != "":
@@ -119,6 +119,11 @@ func (t *Trust) state(ctx context.Context, b Builder, c Choice, all []Ref) (Stat
 		}
 	}
 	sort.SliceStable(s.Others, func(i, j int) bool { return s.Others[i].Created.After(s.Others[j].Created) })
+	if s.Current == nil && unusable == nil {
+		if unusable = t.failed(w); unusable != nil {
+			s.Condition, s.Reason, s.Remedy, s.Err = Unusable, unusable.Reason, unusable.Next, unusable
+		}
+	}
 	switch {
 	case s.Condition == Unusable:
 	case s.Current != nil:
@@ -169,7 +174,8 @@ type Candidate struct {
 	Why     string
 	Size    int64 // bytes, with what it shares with others
 	Created time.Time
-	Used    int // containers that use it; then it cannot be removed
+	Used    int  // containers that use it; then it cannot be removed
+	Mine    bool // this installation has used it
 }
 
 // UnknownImageError says that a name means no image of brig's on this engine.

@@ -40,7 +40,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("core: %+v", core)
 	}
 	if standard.Condition != Stale || standard.Current != nil || standard.Remedy != "brig image build --tier standard" ||
-		standard.Others[0].ID != busy.ID || standard.Reason != "the runner changed" {
+		standard.Others[0].ID != busy.ID || standard.Reason != "made by another version of brig" {
 		t.Errorf("standard: %+v", standard)
 	}
 	if full.Condition != Missing || full.Remedy != "brig image build --tier full" {

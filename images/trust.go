@@ -1,12 +1,13 @@
 package images
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sort"
+	"sync"
+	"time"
 
 	"brig/orchestrator/runner"
 )
@@ -38,6 +39,9 @@ type Options struct {
 	// Retention is what becomes of superseded images after a build. The zero value
 	// removes nothing.
 	Retention Retention
+	// BuildLimit bounds a build, and SilenceLimit how long a build on a user's image may
+	// say nothing: its one step takes seconds. Zero means 20 minutes and 2 minutes.
+	BuildLimit, SilenceLimit time.Duration
 }
 
 // Trust finds and builds runner images on one engine. It may be used concurrently.
@@ -46,7 +50,11 @@ type Trust struct {
 	env       func(string) (string, bool)
 	cache     string
 	retention Retention
-	turn      chan struct{} // one build at a time
+	limit     time.Duration
+	silence   time.Duration
+
+	mu    sync.Mutex
+	turns map[string]chan struct{} // by what is built together: one build at a time
 }
 
 // New returns a Trust. It asks nothing of any engine.
@@ -57,7 +65,32 @@ func New(o Options) *Trust {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
 	}
-	return &Trust{base: o.Base, env: o.Env, cache: o.Cache, retention: o.Retention, turn: make(chan struct{}, 1)}
+	return &Trust{
+		base: o.Base, env: o.Env, cache: o.Cache, retention: o.Retention, turns: map[string]chan struct{}{},
+		limit: cmp.Or(o.BuildLimit, 20*time.Minute), silence: cmp.Or(o.SilenceLimit, 2*time.Minute),
+	}
+}
+
+// group names what is never built at the same time: the tiers, because they share
+// their first steps, and each of the user's own images for itself, so that one that
+// does not come to an end keeps nobody else waiting.
+func (c Choice) group() string {
+	if c.Reference != "" {
+		return c.String()
+	}
+	return "tiers"
+}
+
+// turn is free for one caller of this process at a time.
+func (t *Trust) turn(c Choice) chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	turn, known := t.turns[c.group()]
+	if !known {
+		turn = make(chan struct{}, 1)
+		t.turns[c.group()] = turn
+	}
+	return turn
 }
 
 // Ensure returns the trusted image of the choice and builds it when the engine does
@@ -79,9 +112,10 @@ func (t *Trust) ensure(ctx context.Context, b Builder, c Choice, progress func(P
 	if progress == nil {
 		progress = func(Progress) {}
 	}
+	turn := t.turn(c)
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
 	case <-ctx.Done():
 		return Ref{}, context.Cause(ctx)
 	}
@@ -99,7 +133,7 @@ func (t *Trust) ensure(ctx context.Context, b Builder, c Choice, progress func(P
 	if err != nil {
 		return Ref{}, err
 	}
-	unlock, err := t.lock(ctx, machine, progress)
+	unlock, err := t.lock(ctx, machine, c, progress)
 	if err != nil {
 		return Ref{}, err
 	}
@@ -123,9 +157,11 @@ func (t *Trust) build(ctx context.Context, b Builder, c Choice, machine Machine,
 	if have := w.base.Architecture; machine.Architecture != "" && have != "" && have != machine.Architecture {
 		return Ref{}, foreign(c, t.base, have, machine.Architecture)
 	}
-	if err := t.run(ctx, b, w, progress); err != nil {
+	if err := t.run(ctx, b, w, progress, always); err != nil {
+		t.markFailed(w, err)
 		return Ref{}, fmt.Errorf("build the %s: %w", c.Name(), err)
 	}
+	t.markFailed(w, nil)
 	ref, found, err := t.pick(ctx, b, w)
 	if err != nil {
 		return Ref{}, err
@@ -174,64 +210,14 @@ func (t *Trust) wanted(ctx context.Context, b Builder, c Choice) (wanted, error)
 		return wanted{recipe: r, base: base}, err
 	}
 	if missing {
-		return wanted{}, &OwnImageError{
-			Reference: name, Code: "image-missing", Reason: "is not on this engine, and brig pulls nothing by itself", Next: "docker pull " + name, Err: err,
+		reason := "is not on this engine, and brig pulls nothing by itself"
+		if tier, unknown := ParseTier(name); unknown == nil {
+			reason += fmt.Sprintf(" (the tier of that name is --tier %s)", tier)
 		}
+		return wanted{}, &OwnImageError{Reference: name, Code: "image-missing", Reason: reason, Next: "docker pull " + name, Err: err}
 	}
 	r, err := ownRecipe(c, base)
 	return wanted{recipe: r, base: base}, err
-}
-
-// run has the engine build. The base gets a name of its own for that time: what is
-// built on is what was looked at, even if its tag moves meanwhile, and under a name
-// of which there can be no registry an engine cannot pull anything by itself.
-func (t *Trust) run(ctx context.Context, b Builder, w wanted, progress func(Progress)) (err error) {
-	files, args := w.files, map[string]string{}
-	if !w.offline {
-		authority, err := t.authority()
-		if err != nil {
-			return err
-		}
-		files = map[string][]byte{authorityName: authority}
-		for name, text := range w.files {
-			files[name] = text
-		}
-		args = mirrorArgs(t.env)
-	}
-	tarball, err := buildContext(files)
-	if err != nil {
-		return err
-	}
-	pin := "brig.invalid/base:" + t.pinName()
-	if err := b.TagImage(ctx, w.base.ID, pin); err != nil {
-		return fmt.Errorf("name the base image: %w", err)
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
-		defer cancel()
-		if failed := b.RemoveImage(ctx, pin); err == nil {
-			err = failed
-		}
-	}()
-	for name, value := range w.args {
-		args[name] = value
-	}
-	args["BASE"] = pin
-	args["BASE_ID"] = w.base.ID
-	err = b.Build(ctx, Request{
-		Context: tarball, Dockerfile: dockerfileName, Tag: Tag(w.choice, w.content), Args: args, Offline: w.offline,
-	}, progress)
-	var failed *StepError
-	if w.choice.Reference != "" && errors.As(err, &failed) {
-		return explainOwn(w.choice, failed)
-	}
-	return err
-}
-
-func randomName() string {
-	var b [8]byte
-	rand.Read(b[:]) // never fails: it ends the program instead
-	return hex.EncodeToString(b[:])
 }
 
 // pick chooses among the images with that content.
@@ -255,7 +241,7 @@ func (t *Trust) pick(ctx context.Context, b Builder, w wanted) (Ref, bool, error
 
 // known adds what no label says.
 func (t *Trust) known(r Ref, w wanted) Ref {
-	r.Used = t.lastUsed(r.ID)
+	r.Used, r.Choice = t.lastUsed(r.ID), w.choice
 	if w.choice.Reference != "" && len(w.base.Digests) > 0 {
 		r.Digest = w.base.Digests[0]
 	}
@@ -271,18 +257,24 @@ func newestFirst(refs []Ref) {
 	})
 }
 
+// same tells whether an image is one for that choice. The same image of a user's may
+// be called in several ways.
+func (w wanted) same(r Ref) bool {
+	return r.Choice == w.choice || w.choice.Reference != "" && r.Choice.Reference != "" && r.Content == w.content
+}
+
 // distrust says why an image is not the wanted one; empty means that it is. This is
 // the whole rule. The labels are claims that any image can make, also one that came
 // from a registry; the name in brig's local repository is what only users of the
 // engine can give.
 func distrust(r Ref, w wanted) string {
 	switch {
-	case r.Choice != w.choice:
+	case !w.same(r):
 		return "another image"
 	case r.Tag == "":
 		return "not under brig's name"
 	case r.Runner != runner.Hash():
-		return "the runner changed"
+		return "made by another version of brig"
 	case w.base.ID != "" && r.Base != w.base.ID && w.choice.Reference != "":
 		return "the tag " + w.choice.Reference + " moved"
 	case w.base.ID != "" && r.Base != w.base.ID:

@@ -304,16 +304,27 @@ func TestOwnImageRefused(t *testing.T) {
 		"image-python-incomplete": "FROM " + core + "\nUSER 0\nRUN rm /usr/lib/python3*/compileall.py\n",
 		"image-python-old": "FROM " + core + "\nUSER 0\nRUN printf '%s\\n' '#!/bin/sh' " +
 			"'exec /usr/bin/python3.13 -c \"import sys; sys.version_info = (3, 7, 3); sys.version = sys.version.replace(\\\"3.13\\\", \\\"3.7\\\"); exec(compile(open(sys.argv[2]).read(), sys.argv[2], \\\"exec\\\"), {\\\"__file__\\\": sys.argv[2], \\\"__name__\\\": \\\"x\\\"})\" \"$@\"' > /usr/local/bin/python3; chmod 755 /usr/local/bin/python3\n",
-		"image-volume":  "FROM " + core + "\nVOLUME /data\n",
-		"image-onbuild": "FROM " + core + "\nONBUILD RUN true\n",
-		"image-paths":   "FROM " + core + "\nUSER 0\nRUN rmdir /workspace && ln -s /etc /workspace\n",
+		"image-volume":      "FROM " + core + "\nVOLUME /data\n",
+		"image-onbuild":     "FROM " + core + "\nONBUILD RUN true\n",
+		"image-python-fake": "FROM " + core + "\nUSER 0\nRUN printf '#!/bin/sh\\nexit 0\\n' > /usr/local/bin/python3; chmod 755 /usr/local/bin/python3\n",
+		"image-paths":       "FROM " + core + "\nUSER 0\nRUN rmdir /workspace && ln -s /etc /workspace\n",
 	} {
 		t.Run(code, func(t *testing.T) {
 			tag := userImage(t, b, recipe)
+			before := time.Now().Add(-time.Second)
 			_, err := b.Prepare(limited(t), ownBase(tag), t.TempDir())
 			var u *sandbox.Unavailable
 			if !errors.As(err, &u) || u.Code != code || !u.Settings || u.Remedy == "" || !strings.Contains(u.Reason, tag) {
 				t.Errorf("%v", err)
+			}
+			stages, err := b.images.Stages(limited(t), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, stage := range stages {
+				if stage.Labels["dev.brig.stage"] != "" && stage.Created.After(before) {
+					t.Errorf("the failed build left %+v", stage)
+				}
 			}
 		})
 	}
