@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+
+	"brig/orchestrator/sandbox"
 )
 
 // Close ends the session whatever it is doing: waiting runs are sent away, the
@@ -74,7 +77,43 @@ func (s *Session) shutdown() {
 	errs = append(errs, s.left...)
 	s.move(eventClosed)
 	s.mu.Unlock()
-	s.closeErr = errors.Join(errs...)
+	s.closeErr = errors.Join(distinct(errs)...)
 	s.o.dismiss(s)
 	close(s.gone)
+}
+
+// distinct leaves out what says once more what an earlier error says: an engine
+// that hangs fails at the same container when its instance is retired and again
+// when the session is closed, in other words perhaps.
+func distinct(errs []error) []error {
+	var out []error
+	said := map[string]bool{}
+	for _, err := range errs {
+		if err == nil || said[err.Error()] {
+			continue
+		}
+		said[err.Error()] = true
+		if left := onlyLeft(err); left != nil {
+			what := left.What
+			if !slices.ContainsFunc(what, func(w string) bool { return !said["left: "+w] }) {
+				continue
+			}
+			for _, w := range what {
+				said["left: "+w] = true
+			}
+		}
+		out = append(out, err)
+	}
+	return out
+}
+
+// onlyLeft is what err says that it left behind, if it says nothing else: nothing
+// is looked for in an error that joins several.
+func onlyLeft(err error) *sandbox.LeftBehind {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if left, ok := err.(*sandbox.LeftBehind); ok {
+			return left
+		}
+	}
+	return nil
 }

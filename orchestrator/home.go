@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"brig/orchestrator/workspace"
 )
 
 const (
@@ -71,60 +73,11 @@ func (h home) remove() error {
 	return removeTree(h.dir)
 }
 
-// removeTree removes a directory in which user code has been. Code can take its
-// own directories' permissions away, which stops RemoveAll for an ordinary user.
+// removeTree removes a directory in which user code has been, and which code may
+// have made as deep and as closed as it likes.
 func removeTree(dir string) error {
-	first := os.RemoveAll(dir)
-	if first == nil {
-		return nil
-	}
-	if err := openUp(dir); err != nil {
-		return fmt.Errorf("remove a session directory: %w", errors.Join(first, err))
-	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err := workspace.RemoveTree(dir); err != nil {
 		return fmt.Errorf("remove a session directory: %w", err)
-	}
-	return nil
-}
-
-// openUp gives the owner of every directory below dir its permissions back. It
-// stays inside dir: links are not followed.
-func openUp(dir string) error {
-	if err := os.Chmod(dir, homeMode); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return openUpBelow(root)
-}
-
-func openUpBelow(root *os.Root) error {
-	d, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	entries, err := d.ReadDir(-1)
-	if err := errors.Join(err, d.Close()); err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if !entry.IsDir() { // as the directory itself says: a link to one is none
-			continue
-		}
-		if err := root.Chmod(entry.Name(), homeMode); err != nil {
-			return err
-		}
-		below, err := root.OpenRoot(entry.Name())
-		if err != nil {
-			return err
-		}
-		err = openUpBelow(below)
-		if err := errors.Join(err, below.Close()); err != nil {
-			return err
-		}
 	}
 	return nil
 }

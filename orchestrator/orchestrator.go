@@ -140,7 +140,7 @@ func (o *Orchestrator) Close(ctx context.Context) error {
 	o.pool.mu.Lock()
 	defer o.pool.mu.Unlock()
 	errs = append(errs, o.pool.left...)
-	return errors.Join(errs...)
+	return errors.Join(distinct(errs)...)
 }
 
 // spawn starts a goroutine that Close waits for; false: it is too late.

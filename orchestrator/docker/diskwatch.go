@@ -64,13 +64,29 @@ func watchDisk(s spec) (*diskWatch, error) {
 	return d, nil
 }
 
-// uncountable is a refusal where there are too many files to watch, and err otherwise.
+// uncountable is a refusal where what is there cannot be watched, and err otherwise.
 func uncountable(directory string, err error) error {
-	if !errors.Is(err, workspace.ErrTooMany) {
+	unseen := unwatchable(err)
+	if unseen == "" {
 		return fmt.Errorf("watch the disk: %w", err)
 	}
-	return misset("workspace-too-many-files", "ls "+directory, err,
-		"the workspace holds more than %d files and directories, which cannot be watched for its disk limit: delete some", workspace.MaxEntries)
+	code := "workspace-too-many-files"
+	if errors.Is(err, workspace.ErrTooDeep) {
+		code = "workspace-too-deep"
+	}
+	return misset(code, "ls "+directory, err, "%s, which cannot be watched for its disk limit: delete some", unseen)
+}
+
+// unwatchable says why a workspace is over what can be watched; empty: it is not,
+// and err is of another kind.
+func unwatchable(err error) string {
+	switch {
+	case errors.Is(err, workspace.ErrTooMany):
+		return fmt.Sprintf("the workspace holds more than %d files and directories", workspace.MaxEntries)
+	case errors.Is(err, workspace.ErrTooDeep):
+		return fmt.Sprintf("the workspace's directories are nested deeper than %d", workspace.MaxNesting)
+	}
+	return ""
 }
 
 func (d *diskWatch) measure() (err error) {
@@ -115,10 +131,11 @@ func (d *diskWatch) run(ctx context.Context, active func() bool, begun <-chan st
 		case <-begun:
 		}
 		if d.due() {
-			switch err := d.measure(); {
-			case errors.Is(err, workspace.ErrTooMany):
-				return fmt.Sprintf("the workspace holds more than %d files and directories", workspace.MaxEntries)
-			case err == nil && d.used > d.allowed:
+			err := d.measure()
+			if unseen := unwatchable(err); unseen != "" {
+				return unseen
+			}
+			if err == nil && d.used > d.allowed {
 				return d.words()
 			}
 		}

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -77,12 +78,41 @@ func TestDiskOfAnIdleSession(t *testing.T) {
 	}
 }
 
+// TestDiskAtAnyDepth: no depth hides what is written.
+func TestDiskAtAnyDepth(t *testing.T) {
+	b := engineBackend(t, images.Core)
+	base := coreBase()
+	base.Limits.Workspace = 30 << 20
+	const down = "import os, time\nfor n in range(%d):\n    os.mkdir('d')\n    os.chdir('d')\n"
+	for _, c := range []struct {
+		name, program, says string
+	}{
+		{"reached", fmt.Sprintf(down, 70) + "open('f', 'wb').write(bytes(60 << 20))\ntime.sleep(60)", "its limit is 30MiB"},
+		{"too deep", fmt.Sprintf(down, 300) + "time.sleep(60)", "nested deeper than 256"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			i := session(t, b, base, dir)
+			ok(t, i, "print('control')")
+			o := run(t, i, c.program)
+			wantLost(t, o.err, sandbox.DiskOut)
+			if !strings.Contains(o.err.Error(), c.says) {
+				t.Errorf("%v", o.err)
+			}
+		})
+	}
+}
+
 // TestDiskUncountable: what cannot be measured is refused before anything starts.
 func TestDiskUncountable(t *testing.T) {
 	var u *sandbox.Unavailable
 	err := uncountable("/w", &workspace.Error{Op: "measure", Kind: workspace.ErrTooMany})
 	if !errors.As(err, &u) || u.Code != "workspace-too-many-files" || !u.Settings {
 		t.Errorf("too many files: %v", err)
+	}
+	err = uncountable("/w", &workspace.Error{Op: "measure", Kind: workspace.ErrTooDeep})
+	if !errors.As(err, &u) || u.Code != "workspace-too-deep" || !u.Settings || !strings.Contains(err.Error(), "nested deeper than 256") {
+		t.Errorf("nested too deeply: %v", err)
 	}
 	_, err = watchDisk(spec{workspace: place{directory: t.TempDir() + "/gone"}})
 	if err == nil || errors.As(err, new(*sandbox.Unavailable)) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"brig/orchestrator/sandbox"
+	"brig/orchestrator/workspace"
 )
 
 // reading is the content of one control file, read in one place.
@@ -225,8 +226,9 @@ func (ev evidence) coreLimited() bool { return ev.rlimit("core") == 0 || ev.kern
 
 // watchedDisk is the gap of a workspace that is watched.
 func watchedDisk() string {
-	return fmt.Sprintf("no engine limits a bound directory, so brig looks every %s while something runs and ends the session above the limit; "+
-		"what is written in between comes on top, and deleted files that are still open and directories closed to brig are not counted", diskLook)
+	return fmt.Sprintf("no engine limits a bound directory, so brig looks every %s while something runs and ends the session above the limit, "+
+		"above %d files and directories, and where directories are nested deeper than %d; what is written in between comes on top, and deleted files that are still open and directories closed to brig are not counted",
+		diskLook, workspace.MaxEntries, workspace.MaxNesting)
 }
 
 // rlimit is the hard limit that the runner read back; unlimited and silence are -1.

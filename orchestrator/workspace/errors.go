@@ -19,6 +19,7 @@ var (
 	ErrQuota      = errors.New("workspace quota exceeded")
 	ErrNoSpace    = errors.New("no space left on the disk")
 	ErrTooMany    = errors.New("too many files")
+	ErrTooDeep    = errors.New("directories are nested too deeply")
 	ErrBusy       = errors.New("in use")
 )
 

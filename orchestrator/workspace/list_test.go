@@ -131,6 +131,39 @@ func TestDeepChange(t *testing.T) {
 	}
 }
 
+// A measurement sees what no list shows, and what it cannot see it does not leave
+// out in silence.
+func TestUsageOfADeepTree(t *testing.T) {
+	s := newStage(t, workspace.Limits{Bytes: 1 << 20})
+	for _, c := range []struct {
+		deep int
+		err  error
+	}{{70, nil}, {workspace.MaxNesting, nil}, {workspace.MaxNesting + 1, workspace.ErrTooDeep}, {2000, workspace.ErrTooDeep}} {
+		makeDeep(t, s.dir, c.deep)
+		used, files, err := s.Usage()
+		if !errors.Is(err, c.err) || err == nil && files != 2*c.deep {
+			t.Errorf("%d deep: %d bytes, %d files, %v", c.deep, used, files, err)
+		}
+		_, err = s.Put("f", strings.NewReader(""), 0)
+		if c.err == nil {
+			must(t, err)
+		} else if wantKind(t, err, workspace.ErrQuota); !strings.Contains(err.Error(), "nested deeper than 256") {
+			t.Errorf("put beside %d directories below each other: %v", c.deep, err)
+		}
+		must(t, s.Clear())
+	}
+	makeDeep(t, s.dir, 70)
+	bottom, err := os.OpenRoot(s.path(strings.Repeat("d/", 70)))
+	must(t, err)
+	defer bottom.Close()
+	must(t, bottom.WriteFile("big", make([]byte, 4<<20), 0o600))
+	if used, _, err := s.Usage(); err != nil || used < 4<<20 {
+		t.Errorf("4 MiB at the bottom are %d bytes, %v", used, err)
+	}
+	_, err = s.Put("f", strings.NewReader("x"), 0)
+	wantKind(t, err, workspace.ErrQuota)
+}
+
 func TestDeepTree(t *testing.T) {
 	s := newStage(t, workspace.Limits{})
 	makeDeep(t, s.dir, 600)

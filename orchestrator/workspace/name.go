@@ -10,7 +10,8 @@ const (
 	// MaxName is the longest name, in bytes, and MaxPart the longest part of one.
 	MaxName = 4096
 	MaxPart = 255
-	// MaxDepth is how many parts a name may have, and how deep a walk goes.
+	// MaxDepth is how many parts a name may have, and how deep a list goes: what is
+	// below is not listed, and the directory there says so.
 	MaxDepth = 64
 )
 

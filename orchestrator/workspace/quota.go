@@ -78,6 +78,9 @@ func (m *meter) measure() error {
 	if errors.Is(err, ErrTooMany) || (err == nil && l.baseFiles+l.doneFiles+l.puts > m.w.limits.Files) {
 		return &Error{Op: "put", Name: m.name, Kind: ErrQuota, Why: "the workspace holds too many files"}
 	}
+	if errors.Is(err, ErrTooDeep) {
+		return &Error{Op: "put", Name: m.name, Kind: ErrQuota, Why: "its room cannot be told: " + nestedTooDeep()}
+	}
 	if err != nil {
 		return err
 	}

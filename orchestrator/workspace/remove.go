@@ -12,6 +12,10 @@ import (
 // files as fast as they are removed cannot keep brig busy for ever.
 const removals = 1 << 22
 
+// removeDepth is how deep a removal goes before it moves what is below up: each
+// level holds two descriptors.
+const removeDepth = 32
+
 // Remove removes a file, a link (not what it points to), a special file or a
 // directory with everything in it. What is not there is fs.ErrNotExist.
 //
@@ -62,7 +66,7 @@ func (r *remover) entry(dir *os.Root, full, base string, depth int) error {
 	if info.Mode().Perm()&0o700 != 0o700 {
 		_ = dir.Chmod(base, 0o700) // where it fails, what follows says why
 	}
-	if depth >= MaxDepth {
+	if depth >= removeDepth {
 		return r.top.Rename(full, path.Join(r.into, ".brig-rm-"+random()))
 	}
 	sub, err := openSub(dir, base)

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"io/fs"
-	"path"
 	"slices"
 	"time"
 )
@@ -10,7 +9,8 @@ import (
 // Usage is the room that the files take on the disk (a sparse file takes little,
 // a file with several links counts once) and the number of files, directories
 // and links. It is a measurement of a directory that others change. What stands
-// in a directory that brig may not read is not in it.
+// in a directory that brig may not read is not in it. What it cannot measure whole
+// it does not measure: that is ErrTooMany or ErrTooDeep.
 func (w *Workspace) Usage() (int64, int, error) {
 	return w.usage(func(string, fs.FileInfo) bool { return false })
 }
@@ -20,8 +20,8 @@ func (w *Workspace) usage(skip func(base string, info fs.FileInfo) bool) (int64,
 	var bytes int64
 	var files int
 	seen := map[node]bool{}
-	err := w.walk("measure", "", func(f found) {
-		if skip(path.Base(f.path), f.info) {
+	err := w.whole("measure", func(f found) {
+		if skip(f.path, f.info) {
 			return
 		}
 		files++
@@ -64,7 +64,8 @@ func stampOf(info fs.FileInfo) stamp {
 	return stamp{size: info.Size(), mod: info.ModTime(), mode: info.Mode(), node: nodeOf(info)}
 }
 
-// Snapshot remembers every file and its size, times and identity. Directories are not in it.
+// Snapshot remembers every file and its size, times and identity. Directories are
+// not in it, and neither is what stands deeper than MaxDepth, of which Changed says so.
 func (w *Workspace) Snapshot() (Snapshot, error) {
 	s := Snapshot{at: map[string]stamp{}}
 	err := w.walk("measure", "", func(f found) {

@@ -17,6 +17,10 @@ type Limits struct {
 // MaxEntries is how many entries a walk looks at before it gives up with ErrTooMany.
 const MaxEntries = 1 << 18
 
+// MaxNesting is how deep directories may be nested for a measurement, which gives
+// up with ErrTooDeep below that: each level holds a descriptor.
+const MaxNesting = 256
+
 func (l Limits) withDefaults() Limits {
 	if l.Bytes <= 0 {
 		l.Bytes = 2 << 30
