@@ -108,4 +108,3 @@ func TestRemoveTreeOfOtherThings(t *testing.T) {
 		t.Errorf("a name that cannot be: %v", err)
 	}
 }
-
