@@ -19,14 +19,17 @@ import (
 )
 
 const (
-	// carryBound is how long files may travel before or after a run. What did not
-	// make it by then is carried next time.
+	// carryBound is how long a side may take to say what it has, and the least that
+	// files may take to travel before or after a run; see carryTime.
 	carryBound = 2 * time.Minute
+	// carryMost bounds the way of any number of files.
+	carryMost = 15 * time.Minute
 	// carryAtOnce is how many files travel at the same time.
 	carryAtOnce = 8
 	// mirrorEntries is how many entries a workspace may have that is elsewhere: each
-	// is compared on both sides before and after every run.
-	mirrorEntries = 20_000
+	// is compared on both sides before and after every run. It is as many as the
+	// runner looks at.
+	mirrorEntries = 100_000
 )
 
 // mirror keeps the host's workspace and that of an instance which does not see
@@ -34,7 +37,7 @@ const (
 // instance, is what a snapshot, a quota and a person look at, and what a fresh
 // instance is filled from.
 //
-// Both sides are compared, by path, size and time, with what they were when they
+// Both sides are compared, by path, size, mode and times, with what they were when they
 // were last the same; what changed on one side is carried to the other, a removal
 // included. Where both sides changed the same file, the host keeps its own, and
 // the instance's comes to lie beside it. Only regular files with one name are
@@ -47,7 +50,14 @@ type mirror struct {
 	mu    sync.Mutex
 	same  map[string]agreed // guarded by mu: what both sides agreed on
 	said  map[string]bool   // of what cannot be carried, that it was said
-	notes []string          // for the next result
+	notes []string          // guarded by mu: for the next result
+	lost  []string          // guarded by mu: of files that the code made, for the next result
+
+	pacing sync.Mutex
+	pace   pace // guarded by pacing
+	// progress is told how many of how many files have arrived, one call at a time,
+	// and at the end that there are none; nil: nobody looks. Guarded by pacing.
+	progress func(done, total int)
 }
 
 // agreed is one file as it was on each side when both were the same.
@@ -57,9 +67,10 @@ type agreed struct {
 
 // version tells two contents of a file apart.
 type version struct {
-	size int64
-	time int64       // nanoseconds; only ever compared for equality
-	mode fs.FileMode // of the instance's side; 0 where it is not known
+	size    int64
+	time    int64       // nanoseconds; only ever compared for equality
+	changed int64       // the same, of anything about the file: code sets the other back, and not this one
+	mode    fs.FileMode // of the instance's side; 0 where it is not known
 }
 
 // side is what one side has now.
@@ -70,6 +81,10 @@ type side struct {
 	hidden []string
 	// others are entries that cannot be carried, by path.
 	others map[string]string
+	// nameless are files whose names cannot be carried.
+	nameless []string
+	// missing is how many entries there are beyond those that were looked at.
+	missing int
 }
 
 func newSide() side {
@@ -78,7 +93,7 @@ func newSide() side {
 
 // knows says whether the absence of a path means that it is not there.
 func (s side) knows(name string) bool {
-	return !slices.ContainsFunc(s.hidden, func(dir string) bool { return strings.HasPrefix(name, dir+"/") })
+	return s.missing == 0 && !slices.ContainsFunc(s.hidden, func(dir string) bool { return strings.HasPrefix(name, dir+"/") })
 }
 
 func newMirror(files *workspace.Workspace, i sandbox.Instance) *mirror {
@@ -101,7 +116,7 @@ func (m *mirror) host() (side, error) {
 		}
 		switch e.Kind {
 		case workspace.File:
-			s.files[e.Path] = version{size: e.Size, time: fileTime(e.ModTime)}
+			s.files[e.Path] = versionOf(e)
 		case workspace.Dir:
 			s.dirs[e.Path] = true
 			if e.Problem != "" {
@@ -117,6 +132,8 @@ func (m *mirror) host() (side, error) {
 // inside looks at the instance's side, page by page. Everything in the answer is
 // an opponent's word.
 func (m *mirror) inside(ctx context.Context) (side, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, carryBound, errTooSlow)
+	defer cancel()
 	s := newSide()
 	for after, seen := "", 0; ; {
 		reply, err := m.instance.Call(ctx, wire.Control{Op: wire.OpList, Args: wire.ControlArgs{Limit: mirrorEntries, After: after}}, nil, nil)
@@ -139,9 +156,10 @@ func (m *mirror) inside(ctx context.Context) (side, error) {
 		}
 		seen += len(body.Entries)
 		switch {
-		case seen > mirrorEntries || body.Omitted > 0 && seen+body.Omitted > mirrorEntries:
-			return s, tooManyFiles(seen + max(body.Omitted, 0))
 		case body.Omitted <= 0:
+			return s, nil
+		case seen >= mirrorEntries: // carried is what was named
+			s.missing = body.Omitted
 			return s, nil
 		case len(body.Entries) == 0:
 			return s, errors.New("list the files of the instance: the list does not go on")
@@ -149,13 +167,17 @@ func (m *mirror) inside(ctx context.Context) (side, error) {
 	}
 }
 
-func (s side) add(e wire.Entry) {
+func (s *side) add(e wire.Entry) {
 	switch {
 	case strings.ContainsRune(e.Path, '\uFFFD'):
-		s.others[e.Path] = "its name is not text"
+		if e.Kind == string(workspace.File) || e.Kind == string(workspace.Dir) {
+			s.nameless = append(s.nameless, e.Path)
+		} else {
+			s.others[e.Path] = e.Kind
+		}
 	case strings.HasPrefix(path.Base(e.Path), puttingPrefix): // on its way
 	case e.Kind == string(workspace.File):
-		s.files[e.Path] = version{e.Size, e.ModUnix, fs.FileMode(e.Mode) & fs.ModePerm}
+		s.files[e.Path] = version{e.Size, e.ModUnix, e.Changed, fs.FileMode(e.Mode) & fs.ModePerm}
 	case e.Kind == string(workspace.Dir):
 		s.dirs[e.Path] = true
 	default:
@@ -219,8 +241,6 @@ func (p plan) empty() bool {
 // before makes the instance's workspace what the host's is, as far as that was
 // changed. An error names the file, and then the run must not begin.
 func (m *mirror) before(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, carryBound, errTooSlow)
-	defer cancel()
 	host, err := m.host()
 	if err != nil {
 		return fmt.Errorf("carry files to the engine: %w", err)
@@ -240,31 +260,46 @@ func (m *mirror) before(ctx context.Context) error {
 	return nil
 }
 
+// uncarried is what did not travel: sentences for people, and which of them are
+// about files that the code made or changed and that the host does not have.
+type uncarried struct{ notes, lost []string }
+
 // after brings back what the code changed, and names what could not be brought.
-func (m *mirror) after(ctx context.Context) (notes []string) {
-	ctx, cancel := context.WithTimeoutCause(ctx, carryBound, errTooSlow)
-	defer cancel()
+func (m *mirror) after(ctx context.Context) uncarried {
 	host, err := m.host()
 	var left []leftOut
 	if err == nil {
 		left, err = m.carry(ctx, host)
 	}
+	var u uncarried
 	if err != nil {
-		notes = append(notes, "the files that the code changed were not brought back, and will be after the next run: "+err.Error())
+		u.lost = append(u.lost, "the files that the code changed were not brought back: "+err.Error())
 	}
 	for _, l := range left {
-		notes = append(notes, l.err.Error())
+		if l.lost {
+			u.lost = append(u.lost, l.err.Error())
+		} else {
+			u.notes = append(u.notes, l.err.Error())
+		}
 	}
-	notes = append(notes, m.notes...)
-	m.notes = nil
-	if n := len(notes); n > maxNamed {
-		notes = append(notes[:maxNamed], fmt.Sprintf("and %d more were not carried", n-maxNamed))
-	}
-	return notes
+	m.mu.Lock()
+	u.lost, u.notes = append(u.lost, m.lost...), append(u.notes, m.notes...)
+	m.lost, m.notes = nil, nil
+	m.mu.Unlock()
+	u.lost = named(u.lost)
+	u.notes = append(slices.Clone(u.lost), named(u.notes)...)
+	return u
 }
 
 // maxNamed is how many files a result names that were not carried.
 const maxNamed = 8
+
+func named(all []string) []string {
+	if n := len(all); n > maxNamed {
+		return append(slices.Clone(all[:maxNamed]), fmt.Sprintf("and %d more were not carried", n-maxNamed))
+	}
+	return all
+}
 
 // unchanged says that the host's side is as it was when both were the same.
 func (m *mirror) unchanged(host side) bool {
@@ -286,6 +321,7 @@ type leftOut struct {
 	name   string
 	err    error
 	needed bool // by the run that is about to begin
+	lost   bool // the code made it, and the host does not have it
 }
 
 // carry makes both sides the same. The error is about the whole; what concerns
@@ -298,11 +334,15 @@ func (m *mirror) carry(ctx context.Context, host side) (left []leftOut, err erro
 	// Nothing else writes much on the host's side: the code is elsewhere.
 	defer m.files.Batch()()
 	p := m.compare(host, inside)
-	m.cannot(host)
-	m.cannot(inside)
+	m.cannot(host, false)
+	m.cannot(inside, true)
 	if p.empty() {
 		return nil, nil
 	}
+	whole := ctx
+	ctx, cancel := context.WithTimeoutCause(whole, p.time(host, inside), errTooSlow)
+	defer cancel()
+	defer m.follow(len(p.pull) + len(p.push) + len(p.both))()
 	// Removals first: a name may have become a directory, or a directory a name.
 	left = append(left, m.each(ctx, p.removeThem, func(ctx context.Context, name string) error {
 		return m.removeThere(ctx, name)
@@ -311,17 +351,18 @@ func (m *mirror) carry(ctx context.Context, host side) (left []leftOut, err erro
 		return m.removeHere(name, host.files[name])
 	})...)
 	m.clearWay(p.pull, host)
-	left = append(left, m.each(ctx, p.pull, func(ctx context.Context, name string) error {
+	left = append(left, lostly(m.each(ctx, p.pull, func(ctx context.Context, name string) error {
+		defer m.arrived()
 		return m.pull(ctx, name, name, inside.files[name])
-	})...)
+	}))...)
 	push, lost := m.setAside(ctx, p.both, host, inside)
-	left = append(left, lost...)
+	left = append(left, lostly(lost)...)
 	push = append(push, p.push...)
 	m.clearThere(ctx, push, inside, p.removeThem)
 	pushed, lost := m.pushAll(ctx, push)
 	left = append(left, lost...)
 	if len(pushed) > 0 {
-		if err := m.confirm(ctx, pushed); err != nil {
+		if err := m.confirm(whole, pushed); err != nil {
 			return left, err
 		}
 	}
@@ -353,19 +394,41 @@ func (m *mirror) each(ctx context.Context, names []string, do func(context.Conte
 	return left
 }
 
+// lostly marks what the code made and the host did not get.
+func lostly(left []leftOut) []leftOut {
+	for n := range left {
+		left[n].lost = true
+	}
+	return left
+}
+
 // cannot names what cannot be carried, once.
-func (m *mirror) cannot(s side) {
-	say := func(name, why string) {
-		if !m.said[name] && len(m.said) < mirrorEntries {
-			m.said[name] = true
-			m.notes = append(m.notes, fmt.Sprintf("%q was not carried: %s", name, why))
+func (m *mirror) cannot(s side, theirs bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	say := func(name, why string, lost bool) {
+		if m.said[name] || len(m.said) >= mirrorEntries {
+			return
+		}
+		m.said[name] = true
+		sentence := fmt.Sprintf("%q was not carried: %s", name, why)
+		if lost {
+			m.lost = append(m.lost, sentence)
+		} else {
+			m.notes = append(m.notes, sentence)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.others)) {
-		say(name, words(s.others[name]))
+		say(name, words(s.others[name]), false)
+	}
+	for _, name := range s.nameless {
+		say(name, "its name is not text", theirs)
 	}
 	for _, dir := range s.hidden {
-		say(dir, "the directory could not be read")
+		say(dir, "the directory could not be read", theirs)
+	}
+	if s.missing > 0 && theirs {
+		m.lost = append(m.lost, tooManyFiles(mirrorEntries+s.missing).Error())
 	}
 }
 
@@ -399,7 +462,10 @@ func (m *mirror) clearWay(pull []string, host side) {
 	}
 }
 
-func fileTime(t time.Time) int64 { return t.UnixNano() }
+// versionOf is a file of the host as a list has it.
+func versionOf(e workspace.Entry) version {
+	return version{size: e.Size, time: e.ModTime.UnixNano(), changed: e.Changed}
+}
 
 // mode is how open a file is on its way; none is an ordinary one's.
 func mode(m fs.FileMode) fs.FileMode {

@@ -24,7 +24,7 @@ func (m *mirror) pull(ctx context.Context, name, as string, seen version) error 
 	var written int64
 	var putErr error
 	wg.Go(func() {
-		written, putErr = m.files.Put(as, r, mode(seen.mode))
+		written, putErr = m.files.PutAny(as, r, mode(seen.mode))
 		_ = r.CloseWithError(putErr) // it never fails; nil ends the writer where the file has ended
 	})
 	_, err := m.instance.Call(ctx, wire.Control{Op: wire.OpGet, Args: wire.ControlArgs{Path: name}}, nil, w)
@@ -55,6 +55,7 @@ func (m *mirror) pull(ctx context.Context, name, as string, seen version) error 
 func (m *mirror) setAside(ctx context.Context, names []string, host, inside side) (push []string, left []leftOut) {
 	var mu sync.Mutex
 	left = m.each(ctx, names, func(ctx context.Context, name string) error {
+		defer m.arrived()
 		h, i := host.files[name], inside.files[name]
 		if h.size == i.size && m.equal(ctx, name) {
 			m.agree(name, agreed{h, i})
@@ -70,7 +71,7 @@ func (m *mirror) setAside(ctx context.Context, names []string, host, inside side
 		mu.Lock()
 		defer mu.Unlock()
 		push = append(push, name)
-		m.notes = append(m.notes, fmt.Sprintf("%q was changed by the code and outside of it: the code's is now %q", name, as))
+		m.remark(fmt.Sprintf("%q was changed by the code and outside of it: the code's is now %q", name, as))
 		return nil
 	})
 	return push, left
@@ -152,6 +153,7 @@ func (m *mirror) pushAll(ctx context.Context, names []string) (map[string]pushed
 	var mu sync.Mutex
 	done := map[string]pushed{}
 	left := m.each(ctx, names, func(ctx context.Context, name string) error {
+		defer m.arrived()
 		p, err := m.push(ctx, name)
 		if err != nil {
 			return err
@@ -185,7 +187,7 @@ func (m *mirror) push(ctx context.Context, name string) (pushed, error) {
 	if err != nil {
 		return pushed{}, err
 	}
-	return pushed{version{size: info.Size(), time: fileTime(info.ModTime())}, counted.n}, nil
+	return pushed{versionOf(workspace.Entry{Size: info.Size(), ModTime: info.ModTime(), Changed: workspace.ChangeTime(info)}), counted.n}, nil
 }
 
 // counter counts what was read.
@@ -252,7 +254,14 @@ func (m *mirror) look(name string) (version, error) {
 	if len(entries) != 1 || entries[0].Path != name || entries[0].Kind != workspace.File {
 		return version{}, &fs.PathError{Op: "look at", Path: name, Err: fs.ErrNotExist}
 	}
-	return version{size: entries[0].Size, time: fileTime(entries[0].ModTime)}, nil
+	return versionOf(entries[0]), nil
+}
+
+// remark keeps a sentence for the next result.
+func (m *mirror) remark(sentence string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.notes = append(m.notes, sentence)
 }
 
 func (m *mirror) agree(name string, a agreed) {

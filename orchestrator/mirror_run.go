@@ -10,7 +10,7 @@ import (
 // ready makes sure that an instance is there and that its workspace is the
 // session's; the caller has the interpreter. ctx ends it, and with it what is on
 // its way: an interrupt never waits for a file.
-func (s *Session) ready(ctx context.Context) (fresh string, err error) {
+func (s *Session) ready(ctx context.Context, progress func(done, total int)) (fresh string, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.life, func() { cancel(ErrClosed) })()
@@ -28,7 +28,9 @@ func (s *Session) ready(ctx context.Context) (fresh string, err error) {
 		if m == nil {
 			return fresh, nil
 		}
+		unwatch := m.watch(progress)
 		err = m.before(ctx)
+		unwatch()
 		// An instance that was lost over it is replaced, as one that was lost before is.
 		var lost *sandbox.Lost
 		if err == nil || attempt > 0 || !errors.As(err, &lost) || ctx.Err() != nil {
@@ -39,20 +41,33 @@ func (s *Session) ready(ctx context.Context) (fresh string, err error) {
 
 // bringBack carries what a run changed to the session's workspace. The run has
 // ended, but not its turn: Interrupt ends the carrying, and so does Close.
-func (s *Session) bringBack(v *supervisor) []string {
+func (s *Session) bringBack(v *supervisor, progress func(done, total int)) uncarried {
 	s.mu.Lock()
 	m := s.mirror
 	if m == nil || m.instance != v.instance {
 		s.mu.Unlock()
-		return nil
+		return uncarried{}
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	s.active = func() { cancel(errAsked) }
 	s.mu.Unlock()
 	if v.done[stepClose] || isDone(v.instance) {
-		return []string{"the files that the code had changed since the run began went with the instance"}
+		gone := []string{"the files that the code had changed since the run began went with the instance"}
+		return uncarried{notes: gone, lost: gone}
 	}
 	defer context.AfterFunc(s.life, func() { cancel(ErrClosed) })()
+	defer m.watch(progress)()
 	return m.after(ctx)
+}
+
+// watch lets progress be told of what travels until unwatch is called.
+func (m *mirror) watch(progress func(done, total int)) (unwatch func()) {
+	set := func(f func(done, total int)) {
+		m.pacing.Lock()
+		defer m.pacing.Unlock()
+		m.progress = f
+	}
+	set(progress)
+	return func() { set(nil) }
 }

@@ -266,7 +266,7 @@ func TestMirrorTakenUp(t *testing.T) {
 	e.carried(t, WriteFile("made", "x"))
 	must(t, os.WriteFile(filepath.Join(e.dir(t), "differs"), []byte("beside"), 0o600))
 	m := newMirror(e.files, e.latest().instance)
-	notes := m.after(t.Context())
+	notes := m.after(t.Context()).notes
 	if len(notes) != 1 || !strings.Contains(notes[0], `"differs" was changed by the code and outside of it`) {
 		t.Errorf("it says %q", notes)
 	}
@@ -320,7 +320,7 @@ func TestMirrorHostile(t *testing.T) {
 		{"one name twice", page("a", "a"), "not in order"},
 		{"a list that never ends", func(string) wire.ListBody {
 			n++
-			return wire.ListBody{Entries: []wire.Entry{{Path: fmt.Sprintf("%09d", n), Kind: "file"}}, Omitted: 1}
+			return wire.ListBody{Entries: []wire.Entry{{Path: fmt.Sprintf("%09d", n), Kind: "dir"}}, Omitted: 1}
 		}, "no more than"},
 		{"a list that does not go on", func(string) wire.ListBody { return wire.ListBody{Omitted: 5} }, "does not go on"},
 		{"a file without an end", page("endless"), "was not carried"},
@@ -337,7 +337,7 @@ func TestMirrorHostile(t *testing.T) {
 					}
 				}
 			}})
-			notes := m.after(t.Context())
+			notes := m.after(t.Context()).notes
 			if !slices.ContainsFunc(notes, func(s string) bool { return strings.Contains(s, c.says) }) {
 				t.Errorf("it says %q", notes)
 			}

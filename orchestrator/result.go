@@ -17,6 +17,11 @@ type RunRequest struct {
 	Once bool
 	// Timeout is the wall clock of the run; zero means the configured one.
 	Timeout time.Duration
+	// Carrying is told how many of how many files have travelled between the
+	// workspace and an instance that does not see it, before the run and after it;
+	// 0 of 0 at the end. It is called by one goroutine at a time, beside emit, and
+	// must not wait. nil: nobody looks.
+	Carrying func(done, total int)
 }
 
 // Result is how a run ended. Every accepted run has one, with a Cause.
@@ -41,6 +46,9 @@ type Result struct {
 	// NotCarried names what could not be carried between the workspace and an
 	// instance that does not see it; the same sentences stand in Detail.
 	NotCarried []string `json:"not_carried,omitempty"`
+	// NotBrought are those of NotCarried that are about files which the code made
+	// or changed and of which the workspace has no copy, or an older one.
+	NotBrought []string `json:"not_brought,omitempty"`
 	// RunnerReported says that the cause rests on the runner's own word.
 	RunnerReported bool  `json:"runner_reported"`
 	Stamp          Stamp `json:"stamp"`

@@ -34,7 +34,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 		return s.unbegun(ctx, r, err)
 	}
 	asked, ask := context.WithCancel(context.Background())
-	b, fresh, err := s.begin(ctx, asked, ask)
+	b, fresh, err := s.begin(ctx, asked, ask, req.Carrying)
 	if err != nil {
 		interrupted := asked.Err() != nil
 		ask()
@@ -63,7 +63,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 		defer release()
 		defer ask()
 		o := v.watch(ctx, asked)
-		o.notCarried = s.bringBack(v)
+		o.notCarried = s.bringBack(v, req.Carrying)
 		o.full = s.stillFull(o.verdict.Cause, req.Once)
 		s.settle(v, o)
 		s.recordEnd()
@@ -76,7 +76,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 
 // begin takes the instance for a run, a fresh one if need be; the caller has
 // the interpreter. From here on Interrupt reaches the run.
-func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc) (b bound, fresh string, err error) {
+func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, progress func(done, total int)) (b bound, fresh string, err error) {
 	s.mu.Lock()
 	s.active = ask
 	s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc) (b b
 	defer cancel(nil)
 	defer context.AfterFunc(asked, func() { cancel(errAsked) })()
 
-	fresh, err = s.ready(opening)
+	fresh, err = s.ready(opening, progress)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
@@ -147,8 +147,8 @@ func (s *Session) settle(v *supervisor, o outcome) {
 // result puts together what brig saw and what the runner said.
 func (v *supervisor) result(r Result, st Stamp, fresh string, o outcome) Result {
 	r.Cause, r.RunnerReported = o.verdict.Cause, o.verdict.RunnerReported
-	r.Detail, r.Elapsed, r.Stamp = join(append([]string{o.verdict.Detail, o.full, fresh}, o.notCarried...)...), o.elapsed, st
-	r.NotCarried = o.notCarried
+	r.Detail, r.Elapsed, r.Stamp = join(append([]string{o.verdict.Detail, o.full, fresh}, o.notCarried.notes...)...), o.elapsed, st
+	r.NotCarried, r.NotBrought = o.notCarried.notes, o.notCarried.lost
 	r.Stdout, r.Stderr, r.Displays = v.outlet.stdout, v.outlet.stderr, v.outlet.displays
 	r.State = wire.StateLost
 	if o.seen {

@@ -271,6 +271,9 @@ func (s *Session) receive(b bound) error {
 		return ErrClosed
 	}
 	s.move(eventReady)
+	if b.posture.Detached {
+		b.limits.Workspace = b.limits.WorkspaceInMemory()
+	}
 	s.bound, s.mirror = b, nil
 	if b.posture.Detached {
 		s.mirror = newMirror(s.files, b.instance)

@@ -49,7 +49,7 @@ type outcome struct {
 	elapsed time.Duration
 	full    string // says that the workspace is over its limit, and how to free it
 	// notCarried says which files are not the same on both sides of a Detached instance.
-	notCarried []string
+	notCarried uncarried
 }
 
 // The steps of an end, each with the time when it is due.

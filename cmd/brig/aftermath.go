@@ -25,9 +25,12 @@ func (e *execution) undelivered() []string {
 			lost = append(lost, "not brought back: "+s.String())
 		}
 	}
+	if e.out != nil {
+		lost = append(slices.Clone(e.result.NotBrought), lost...)
+	}
 	lost = append(few(lost), few(e.sink.unsaved)...)
 	if e.closing != nil {
-		lost = append(lost, "the session did not end well: "+e.closing.Error())
+		lost = append(lost, "the session did not end well: "+sentences(e.closing))
 	}
 	return lost
 }
@@ -40,11 +43,29 @@ func (e *execution) remarks() []string {
 			links = append(links, "not brought back: "+s.String())
 		}
 	}
+	if e.out != nil {
+		for _, s := range e.result.NotCarried {
+			if !slices.Contains(e.result.NotBrought, s) {
+				links = append(links, s)
+			}
+		}
+	}
 	out = append(out, few(links)...)
 	if n := e.sink.figures.over; n > 0 {
 		out = append(out, fmt.Sprintf("%s more were not saved: one run leaves at most %d", count(n, "figure"), maxFigures))
 	}
 	return out
+}
+
+// sentences are the distinct ones of an error that joins several.
+func sentences(err error) string {
+	var distinct []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(distinct, line) {
+			distinct = append(distinct, line)
+		}
+	}
+	return strings.Join(distinct, "; ")
 }
 
 // few keeps the first of many sentences and counts the rest.
@@ -81,7 +102,11 @@ func (e *execution) extra() string {
 		return "" // shown with the cause
 	}
 	sentences := strings.Split(e.result.Detail, "; ") // as orchestrator.Result has them
-	sentences = slices.DeleteFunc(sentences, func(s string) bool { return s == "" || s == plain })
+	var told []string                                 // with the files
+	if e.out != nil {
+		told = strings.Split(strings.Join(e.result.NotCarried, "; "), "; ")
+	}
+	sentences = slices.DeleteFunc(sentences, func(s string) bool { return s == "" || s == plain || slices.Contains(told, s) })
 	return escapeLine(strings.Join(sentences, "; "))
 }
 

@@ -183,7 +183,10 @@ func (e *execution) run() (err error) {
 		}
 	}
 	workspace := e.session.Workspace()
-	if err := e.uploads.put(workspace); err != nil {
+	if err := e.fits(); err != nil {
+		return err
+	}
+	if err := e.uploads.put(e.signals.ctx, workspace); err != nil {
 		return err
 	}
 	before, err := workspace.Snapshot()
@@ -206,6 +209,17 @@ func (e *execution) run() (err error) {
 	return e.report()
 }
 
+// fits says whether the files of --file have room where the workspace is in the
+// instance's memory.
+func (e *execution) fits() error {
+	if most := e.limits.WorkspaceInMemory(); e.session.Posture().Detached && e.uploads.bytes > most {
+		return input("raise limits.memory (and limits.workspace), see: brig config show limits.memory",
+			"the files given with --file are too large together: %s, and a workspace on an engine that does not see this machine's directories holds %s, a quarter of limits.memory (%s) and at most limits.workspace (%s)",
+			size(e.uploads.bytes), size(most), size(e.limits.Memory), size(e.limits.Workspace))
+	}
+	return nil
+}
+
 // bringing bounds the way back of the files: a signal ends it, unless one has ended
 // the run already.
 func (e *execution) bringing() context.Context {
@@ -226,11 +240,13 @@ func (e *execution) execute() error {
 		})
 	})
 	defer e.signals.whileRunning(nil)
+	carrying := newCarrying(e.p.tui.stderr, e.o.json || e.o.quiet)
 	var err error
 	e.result, err = e.session.Run(e.signals.ctx, orchestrator.RunRequest{
 		Source: e.src.code, Filename: e.src.filename, Argv: e.src.argv, Once: true,
-		Timeout: time.Duration(e.o.timeout),
-	}, e.sink.emit)
+		Timeout: time.Duration(e.o.timeout), Carrying: carrying.show,
+	}, carrying.between(e.sink.emit))
+	carrying.done()
 	var failed *writeError
 	if errors.As(err, &failed) {
 		return explainWrite(failed)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -141,31 +142,49 @@ func (u *uploads) addFile(src, name string, info fs.FileInfo) {
 // putter is the workspace as far as uploads need it.
 type putter interface {
 	Put(name string, r io.Reader, mode fs.FileMode) (int64, error)
+	Batch() (done func())
 }
 
-// put copies everything into the workspace.
-func (u *uploads) put(w putter) error {
+// put copies everything into the workspace, until ctx ends. No code writes there yet.
+func (u *uploads) put(ctx context.Context, w putter) error {
+	defer w.Batch()()
 	for _, f := range u.files {
-		if err := f.put(w); err != nil {
+		if err := f.put(ctx, w); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f upload) put(w putter) error {
+func (f upload) put(ctx context.Context, w putter) error {
 	r, _, err := openRegular(f.src)
 	if err != nil {
 		return explainFile(f.src, err, "")
 	}
 	defer r.Close()
-	if _, err := w.Put(f.name, r, f.mode); err != nil {
+	if _, err := w.Put(f.name, whileReader{ctx, r}, f.mode); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		return &failure{
 			Code: "input", Message: fmt.Sprintf("could not put %s into the workspace: %v", f.src, err),
 			Remedy: "brig config show", Exit: exitFailed, err: err,
 		}
 	}
 	return nil
+}
+
+// whileReader reads until its context ends.
+type whileReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (w whileReader) Read(p []byte) (int, error) {
+	if w.ctx.Err() != nil {
+		return 0, context.Cause(w.ctx)
+	}
+	return w.r.Read(p)
 }
 
 // left says what a directory held that did not go in, or nothing.

@@ -114,7 +114,7 @@ func limits() []row {
 		{"limits.file_size", "", false, "Size of one file.", bytesize{
 			func(c *Config) *int64 { return &c.Limits.FileSize }, 1 << 20, 1 << 40,
 		}},
-		{"limits.workspace", "", false, "All files of a workspace together.", bytesize{
+		{"limits.workspace", "", false, "All files of a workspace together. On an engine that sees no directory of this machine they are in memory, and hold a quarter of limits.memory at most.", bytesize{
 			func(c *Config) *int64 { return &c.Limits.Workspace }, 1 << 20, 16 << 40,
 		}},
 		{"limits.output_kept", "", false, "How much of each output stream of a run stands in its result, half from the beginning and half from the end.", bytesize{

@@ -100,7 +100,7 @@ func (s spec) sizes() (scratch, tmp, workspace int64) {
 	if s.workspace.directory != "" {
 		return s.limits.Memory / 4, s.limits.Memory / 8, 0
 	}
-	return s.limits.Memory / 8, s.limits.Memory / 16, min(s.limits.Workspace, s.limits.Memory/4)
+	return s.limits.Memory / 8, s.limits.Memory / 16, s.limits.WorkspaceInMemory()
 }
 
 // hostConfig is the hardened half. Every field that widens anything is absent

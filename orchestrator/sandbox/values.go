@@ -75,6 +75,11 @@ func DefaultLimits() Limits {
 	}
 }
 
+// WorkspaceInMemory is what a workspace holds that is kept in the memory of the
+// instance, because the engine sees no directory of this machine: every byte of it
+// counts against Memory as well.
+func (l Limits) WorkspaceInMemory() int64 { return min(l.Workspace, l.Memory/4) }
+
 // WithDefaults replaces every zero by its default.
 func (l Limits) WithDefaults() Limits {
 	d := DefaultLimits()

@@ -284,6 +284,8 @@ type Entry struct {
 	Kind    string `json:"kind"` // file, dir, link, other
 	Size    int64  `json:"size"`
 	ModUnix int64  `json:"mtime_ns"`
+	// Changed is when anything about it changed, which code cannot set back; 0: not known.
+	Changed int64  `json:"ctime_ns,omitempty"`
 	Mode    uint32 `json:"mode,omitempty"` // permission bits; 0: not known
 	// Closed: a directory that could not be read; what is in it is not in the list.
 	Closed bool `json:"closed,omitempty"`

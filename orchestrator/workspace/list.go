@@ -28,11 +28,12 @@ type Entry struct {
 	Kind    Kind
 	Size    int64 // apparent, of a file; 0 otherwise
 	ModTime time.Time
+	Changed int64  // nanoseconds; the last change of any kind, which nobody can set back; 0 where the system does not tell
 	Problem string // why a directory could not be read to its end, so that files in it may be missing from a list; for people
 }
 
 func entryOf(f found) Entry {
-	e := Entry{Path: f.path, Kind: Other, ModTime: f.info.ModTime()}
+	e := Entry{Path: f.path, Kind: Other, ModTime: f.info.ModTime(), Changed: nodeOf(f.info).changed}
 	switch f.info.Mode().Type() {
 	case 0:
 		e.Kind, e.Size = File, f.info.Size()

@@ -21,6 +21,20 @@ func (w *Workspace) Put(name string, r io.Reader, mode fs.FileMode) (int64, erro
 	if err != nil {
 		return 0, err
 	}
+	return w.put(clean, r, mode)
+}
+
+// PutAny is Put for a file whose name code has chosen: any name that this system
+// takes, where Put takes only those that every system can hold.
+func (w *Workspace) PutAny(name string, r io.Reader, mode fs.FileMode) (int64, error) {
+	clean, err := clean("put", name)
+	if err != nil {
+		return 0, err
+	}
+	return w.put(clean, r, mode)
+}
+
+func (w *Workspace) put(clean string, r io.Reader, mode fs.FileMode) (int64, error) {
 	if mode &= fs.ModePerm; mode == 0 {
 		mode = 0o600
 	}

@@ -52,6 +52,10 @@ type node struct {
 	changed  int64
 }
 
+// ChangeTime is when anything about a file changed last, in nanoseconds, which code
+// cannot set back; 0 where the system does not tell.
+func ChangeTime(info fs.FileInfo) int64 { return nodeOf(info).changed }
+
 type stamp struct {
 	size int64
 	mod  time.Time

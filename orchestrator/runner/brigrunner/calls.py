@@ -12,6 +12,7 @@ class Calls:
         self._sup = sup
         self.asking = None  # the id of the call that the worker is busy with
         self._input = None  # restore's input, on its way to the worker
+        self._pages = None  # of a list that is not read to its end: (path, walks.Pages)
         self._open = set()
         self._era = 0       # of the conversation: names begin anew with each
 
@@ -44,6 +45,7 @@ class Calls:
         """Another conversation begins: nobody waits for the answers of this one."""
         self._era += 1
         self._open = set()
+        self._pages = None
 
     def reply(self, name, body=None, out=0, error=None):
         if name[0] != self._era:
@@ -77,7 +79,7 @@ class Calls:
             after = args.get("after", "")
             if not isinstance(after, str):
                 raise frames.ProtocolError("arguments of list")
-            sup.add_job(walks.Listing(sup.workspace, path, limit or 200, after, lambda body: self.reply(name, body)))
+            self._list(name, path, limit or 200, after)
         elif op == "remove":
             sup.add_job(walks.Removal(sup.workspace, path, lambda error: self.reply(name, error=error)))
         elif op == "get":
@@ -94,6 +96,24 @@ class Calls:
             self._ask(name, op, limit, stream)
         else:
             raise Refused("unsupported", "unknown op")
+
+    def _list(self, name, path, limit, after):
+        pages, self._pages = self._pages, None
+        if after and pages is not None and pages[0] == path and pages[1].last == after:
+            self._page(name, path, pages[1], after, limit)
+            return
+
+        def done(found, error):
+            if error is not None:
+                self.reply(name, error=error)
+            else:
+                self._page(name, path, found, after, limit)
+
+        self._sup.add_job(walks.Listing(self._sup.workspace, path, done))
+
+    def _page(self, name, path, found, after, limit):
+        self.reply(name, found.page(after, limit))
+        self._pages = None if found.last is None else (path, found)
 
     def _bind(self, wanted):
         sup = self._sup

@@ -3,11 +3,12 @@
 A walk is a job. step does a bounded piece of it and says whether it could go on
 at once, or None at the end: an interrupt never waits for a large directory.
 """
+import bisect
 import errno
 import os
 import stat
 
-from .files import MAX_DEPTH, Refused, enter, parent, refusal, split
+from .files import MAX_DEPTH, Refused, enter, opened, parent, refusal, split
 
 MAX_ENTRIES = 100000  # that list looks at; beyond, entries are only counted
 MAX_BODY = 56 << 10   # of a list, to fit into one frame
@@ -25,52 +26,66 @@ def _names(directory):
 
 
 class Listing:
-    """A job that lists everything below a path, sorted, and passes the body to done."""
+    """A job that lists everything below a path, sorted, and passes the Pages to done, or an error.
 
-    def __init__(self, root, path, limit, after, done):
-        self._limit, self._after, self._done = limit, after, done
+    What user code closed to itself, and so to this process as well, is opened again
+    for its owner: brig asks in order to carry the files, and one that it cannot see
+    would be lost without a word.
+    """
+
+    def __init__(self, root, path, done):
+        self._done = done
         self._entries, self._omitted = [], 0
-        self._stack = []  # of open directories: (descriptor, prefix, names not looked at yet)
+        self._stack = []  # of open directories: (descriptor, prefix, names not looked at yet, its own entry)
         if not path:
-            self._push(os.dup(root), "")
+            self._push(os.dup(root), "", None)
             return
         parts = split(path)
         directory = parent(root, parts)
         try:
             info = os.stat(parts[-1], dir_fd=directory, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
-                self._push(enter(parts[-1], directory), path + "/")
+                self._push(enter(parts[-1], directory), path + "/", None)
             else:
                 self._entries.append(_entry(path, info))
         finally:
             os.close(directory)
 
-    def _push(self, directory, prefix):
-        self._stack.append((directory, prefix, _names(directory)))
+    def _push(self, directory, prefix, entry):
+        self._stack.append((directory, prefix, _names(directory), entry))
 
     def step(self):
-        for _ in range(AT_ONCE):
-            if not self._stack:
-                self._entries.sort(key=lambda entry: entry["path"])
-                self._done(self._body())
-                return None
-            directory, prefix, names = self._stack[-1]
-            if names:
-                self._look(directory, prefix, names.pop())
-            else:
-                os.close(directory)
-                self._stack.pop()
-        return True
-
-    def _look(self, directory, prefix, name):
         try:
-            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            for _ in range(AT_ONCE):
+                if not self._stack:
+                    self._entries.sort(key=lambda entry: entry["path"])
+                    self._done(Pages(self._entries, self._omitted), None)
+                    return None
+                directory, prefix, names, entry = self._stack[-1]
+                if names:
+                    self._look(directory, prefix, names.pop(), entry)
+                else:
+                    os.close(directory)
+                    self._stack.pop()
+            return True
+        except Refused as err:
+            for entry in self._stack:
+                os.close(entry[0])
+            self._done(None, err)
+            return None
+
+    def _look(self, directory, prefix, name, above):
+        try:
+            info = self._stat(directory, name)
+        except PermissionError as err:
+            if above is None:  # of the top there is no entry that could say so
+                raise refusal(err)
+            above["closed"] = True
+            return
         except OSError:
             return  # it has just gone
         entry = _entry(prefix + name, info)
-        if entry["path"] <= self._after:
-            pass  # on an earlier page; what is below may still come
-        elif len(self._entries) < MAX_ENTRIES:
+        if len(self._entries) < MAX_ENTRIES:
             self._entries.append(entry)
         else:
             self._omitted += 1
@@ -78,18 +93,61 @@ class Listing:
             try:
                 if len(self._stack) >= MAX_DEPTH:
                     raise OSError(errno.ELOOP, "too deep")
-                self._push(enter(name, directory), prefix + name + "/")
+                self._push(enter(name, directory), prefix + name + "/", entry)
             except OSError:
                 entry["closed"] = True  # listed, but what is in it is not
 
-    def _body(self):
+    @staticmethod
+    def _stat(directory, name):
+        try:
+            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except PermissionError:  # the directory was open before it was closed
+            os.fchmod(directory, stat.S_IMODE(os.fstat(directory).st_mode) | 0o700)
+            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        wanted = 0o700 if stat.S_ISDIR(info.st_mode) else 0o400 if stat.S_ISREG(info.st_mode) else 0
+        if info.st_mode & wanted == wanted or info.st_uid != os.geteuid():
+            return info
+        try:
+            with opened(name, directory) as held:
+                held.allow(wanted)
+            return os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            return info  # whoever reads it says what is wrong
+
+
+class Pages:
+    """What a walk found, answered page by page: one walk serves a whole list."""
+
+    def __init__(self, entries, omitted):
+        self._entries, self._omitted = entries, omitted
+        self.last = None  # the path that the latest page ended with; None: nothing is left
+
+    def page(self, after, limit):
+        first = bisect.bisect_right(_Paths(self._entries), after)
         size = kept = 0
-        for entry in self._entries[:self._limit]:
-            size += 128 + 2 * len(entry["path"].encode())  # generous: quotes and escapes
+        for entry in self._entries[first:first + limit]:
+            size += 192 + 2 * len(entry["path"].encode())  # generous: quotes and escapes
             if size > MAX_BODY:
                 break
             kept += 1
-        return {"entries": self._entries[:kept], "omitted": self._omitted + len(self._entries) - kept}
+        left = len(self._entries) - first - kept
+        self.last = self._entries[first + kept - 1]["path"] if kept and left else None
+        return {"entries": self._entries[first:first + kept], "omitted": self._omitted + left}
+
+
+class _Paths:
+    """The paths of sorted entries, for bisect."""
+
+    def __init__(self, entries):
+        self._entries = entries
+
+    def __len__(self):
+        return len(self._entries)
+
+    def __getitem__(self, n):
+        return self._entries[n]["path"]
 
 
 def _entry(path, info):
@@ -97,7 +155,8 @@ def _entry(path, info):
     kind = ("file" if stat.S_ISREG(mode) else "dir" if stat.S_ISDIR(mode)
             else "link" if stat.S_ISLNK(mode) else "other")
     return {"path": path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-            "kind": kind, "size": info.st_size, "mtime_ns": info.st_mtime_ns, "mode": mode & 0o777}
+            "kind": kind, "size": info.st_size, "mtime_ns": info.st_mtime_ns, "ctime_ns": info.st_ctime_ns,
+            "mode": mode & 0o777}
 
 
 class Removal:
@@ -156,7 +215,8 @@ class Removal:
         try:
             below = enter(name, directory)
         except PermissionError:  # user code has closed it to itself, which includes us
-            os.chmod(name, 0o700, dir_fd=directory)
+            with opened(name, directory) as held:
+                held.allow(0o700)
             below = enter(name, directory)
         self._stack.append([below, name, _names(below), 0])
 

@@ -105,7 +105,7 @@ func (h *memoryRunner) answer(m wire.CallMessage, in io.Reader) (body any, out i
 	case wire.OpUsage:
 		return wire.UsageBody{Processes: len(h.table.list()), RSS: 1}, nil, nil
 	case wire.OpPut:
-		_, err := h.files.Put(m.Args.Path, in, fs.FileMode(m.Args.Mode))
+		_, err := h.files.PutAny(m.Args.Path, in, fs.FileMode(m.Args.Mode))
 		return nil, nil, err
 	case wire.OpGet:
 		out, _, err := h.files.Get(m.Args.Path, 0)
@@ -171,7 +171,7 @@ func (h *memoryRunner) list(a wire.ControlArgs) (wire.ListBody, error) {
 			continue
 		}
 		body.Entries = append(body.Entries, wire.Entry{
-			Path: e.Path, Kind: string(e.Kind), Size: e.Size, ModUnix: e.ModTime.UnixNano(), Closed: e.Problem != "",
+			Path: e.Path, Kind: string(e.Kind), Size: e.Size, ModUnix: e.ModTime.UnixNano(), Changed: e.Changed, Closed: e.Problem != "",
 		})
 	}
 	return body, nil
