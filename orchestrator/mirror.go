@@ -25,7 +25,7 @@ const (
 	// carryMost bounds the way of any number of files.
 	carryMost = 15 * time.Minute
 	// carryAtOnce is how many files travel at the same time.
-	carryAtOnce = 8
+	carryAtOnce = 24
 	// mirrorEntries is how many entries a workspace may have that is elsewhere: each
 	// is compared on both sides before and after every run. It is as many as the
 	// runner looks at.
