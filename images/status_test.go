@@ -104,6 +104,12 @@ func TestSelectAndRemove(t *testing.T) {
 		}
 	}
 
+	some, err := trust.Select(t.Context(), e, Selection{Names: []string{"full", "core"}})
+	var lacks *UnknownImageError
+	if len(some) != 2 || !errors.As(err, &lacks) || lacks.Name != "full" {
+		t.Errorf("one name of two: %+v, %v", some, err)
+	}
+
 	e.parents[old.ID] = "sha256:stage" // what stands on it has to go first
 	list, err := trust.Select(t.Context(), e, Selection{All: true})
 	if err != nil {
@@ -111,7 +117,8 @@ func TestSelectAndRemove(t *testing.T) {
 	}
 	slices.Reverse(list)
 	removed, err := trust.Remove(t.Context(), e, list)
-	if !errors.Is(err, ErrInUse) || len(removed) != 4 {
+	var used *UsedImageError
+	if !errors.Is(err, ErrInUse) || !errors.As(err, &used) || used.ID != busy.ID || len(removed) != 4 {
 		t.Errorf("removed %+v, %v", removed, err)
 	}
 	if len(e.images) != 3 || e.images[busy.ID] == nil || e.images["sha256:theirs"] == nil || e.images["sha256:other"] == nil {

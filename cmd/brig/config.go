@@ -259,6 +259,12 @@ func examineDirectories(r *report, paths config.Paths) {
 	problems := checkDirectories(paths)
 	for _, d := range directoriesOf(paths) {
 		at := slices.IndexFunc(problems, func(p config.Problem) bool { return p.Source == d.path })
+		if at < 0 && d.name != "config" {
+			if err := takes(d.path); err != nil {
+				r.add("directories", d.name, stateProblem, mendDirectory(d.path, err), "%s: nothing can be written there: %s", d.path, because(err))
+				continue
+			}
+		}
 		if at < 0 {
 			r.add("directories", d.name, stateOK, "", "%s", d.path)
 			continue

@@ -50,6 +50,23 @@ func checkDirectories(p config.Paths) []config.Problem {
 	return problems
 }
 
+// takes tries whether something can be written: a full disk and a used-up quota let
+// directories look fine and files be made, and only refuse what would be in them.
+func takes(dir string) error {
+	f, err := os.CreateTemp(dir, ".brig-probe-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 8<<10))
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if gone := os.Remove(f.Name()); err == nil {
+		err = gone
+	}
+	return err
+}
+
 // mendDirectory is the command that makes a directory usable. What stands in the
 // way is the directory itself or the nearest one above it that exists.
 func mendDirectory(dir string, err error) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -46,9 +47,10 @@ func (p *program) imageRemove(parent context.Context, s images.Selection, dry, a
 	defer sig.close()
 	defer func() { err = sig.rename(err) }()
 	return p.withEngine(sig.ctx, func(a *assembly, _ settings, trust *images.Trust) error {
-		chosen, err := trust.Select(sig.ctx, a.docker, s)
-		if err != nil {
-			return explainImage(err)
+		chosen, unknown := trust.Select(sig.ctx, a.docker, s)
+		var name *images.UnknownImageError
+		if unknown != nil && (len(chosen) == 0 || !errors.As(unknown, &name)) {
+			return explainImage(unknown)
 		}
 		removed := chosen
 		var failed error
@@ -56,26 +58,38 @@ func (p *program) imageRemove(parent context.Context, s images.Selection, dry, a
 			removed, failed = trust.Remove(sig.ctx, a.docker, chosen)
 		}
 		if asJSON {
-			rows := []imageOther{}
+			rows, stay := []imageOther{}, []imageOther{}
 			for _, c := range removed {
-				rows = append(rows, imageOther{ID: c.ID, Tag: c.Tag, Why: c.Why, Size: c.Size, Created: c.Created, Containers: c.Used})
+				row := imageOther{ID: c.ID, Tag: c.Tag, Why: c.Why, Size: c.Size, Created: c.Created, Containers: c.Used}
+				if dry && c.Used > 0 {
+					stay = append(stay, row)
+					continue
+				}
+				rows = append(rows, row)
 			}
-			key := "removed"
+			answer := map[string]any{"left": len(chosen) - len(removed)}
 			if dry {
-				key = "would_remove"
+				answer["would_remove"], answer["would_stay"] = rows, stay
+			} else {
+				answer["removed"] = rows
 			}
-			answer := map[string]any{key: rows, "left": len(chosen) - len(removed)}
-			if failed != nil {
+			switch {
+			case failed != nil:
 				answer["error"] = leftImages(len(chosen)-len(removed), failed)
+			case unknown != nil:
+				answer["error"] = explainImage(unknown)
 			}
-			if err := p.printJSON(answer); err != nil || failed == nil {
+			if err := p.printJSON(answer); err != nil || failed == nil && unknown == nil {
 				return err
 			}
 			return ended(exitFailed)
 		}
 		p.printRemoved(removed, dry)
-		if failed != nil {
-			return leftImages(len(chosen)-len(removed), failed)
+		switch {
+		case failed != nil:
+			return leftImages(len(chosen)-len(removed), errors.Join(failed, unknown))
+		case unknown != nil: // the others are gone all the same
+			return explainImage(unknown)
 		}
 		return nil
 	})
@@ -83,6 +97,13 @@ func (p *program) imageRemove(parent context.Context, s images.Selection, dry, a
 
 // leftImages is what becomes of images that the engine would not give up.
 func leftImages(n int, err error) *failure {
+	var used *images.UsedImageError
+	if errors.As(err, &used) {
+		what := strings.ReplaceAll(err.Error(), "\n", "; ")
+		return &failure{
+			Code: "image-in-use", Message: what, Remedy: "docker ps --all --filter ancestor=" + shortID(used.ID), Exit: exitFailed, err: err,
+		}
+	}
 	return &failure{
 		Code: "image-left", Message: fmt.Sprintf("%s could not be removed: %s", count(n, "image"), strings.ReplaceAll(err.Error(), "\n", "; ")),
 		Remedy: "docker ps --all", Exit: exitFailed, err: err,
@@ -90,16 +111,15 @@ func leftImages(n int, err error) *failure {
 }
 
 func (p *program) printRemoved(removed []images.Candidate, dry bool) {
-	verb := "removed"
-	if dry {
-		verb = "would remove"
-	}
 	for _, c := range removed {
-		use := ""
-		if c.Used > 0 {
-			use = ", used by " + count(c.Used, "container")
+		verb, why := "removed", c.Why
+		switch {
+		case dry && c.Used > 0:
+			verb, why = "would stay", "used by "+count(c.Used, "container")
+		case dry:
+			verb = "would remove"
 		}
-		fmt.Fprintf(p.tui.stdout, "%s  %s  %s  %s (%s%s)\n", verb, cmp.Or(c.Tag, "(no name)"), shortID(c.ID), size(c.Size), escapeLine(c.Why), use)
+		fmt.Fprintf(p.tui.stdout, "%s  %s  %s  %s (%s)\n", verb, cmp.Or(c.Tag, "(no name)"), shortID(c.ID), size(c.Size), escapeLine(why))
 	}
 	if len(removed) == 0 {
 		fmt.Fprintln(p.tui.stdout, "nothing to remove")

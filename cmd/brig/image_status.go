@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,22 +42,31 @@ func (p *program) imageStatus(parent context.Context, asJSON bool) error {
 		for _, s := range states {
 			rows = append(rows, rowOf(s, free))
 		}
-		stale, most := 0, int64(0)
+		stale, others, most := 0, 0, int64(0)
+		var mine []string
 		for _, c := range free {
-			if c.Used == 0 {
+			switch {
+			case c.Used > 0:
+			case c.Mine:
 				stale++
 				most += c.Size
+				mine = append(mine, cmp.Or(c.Tag, shortID(c.ID)))
+			default:
+				others++
 			}
 		}
 		if asJSON {
-			return p.printJSON(map[string]any{"images": rows, "removable": stale, "removable_bytes_at_most": most})
+			return p.printJSON(map[string]any{"images": rows, "removable": stale, "removable_bytes_at_most": most, "of_others": others})
 		}
 		for _, r := range rows {
 			p.printImage(r)
 		}
 		if stale > 0 {
-			fmt.Fprintf(p.tui.stdout, "\n%s of no more use, at most %s: much of it is shared with others\n", count(stale, "image"), size(most))
-			p.tui.hint("brig image rm --stale")
+			fmt.Fprintf(p.tui.stdout, "\n%s that this brig used and uses no more, at most %s: much of it is shared with others\n", count(stale, "image"), size(most))
+			p.tui.hint("brig image rm " + strings.Join(mine, " "))
+		}
+		if others > 0 {
+			fmt.Fprintf(p.tui.stdout, "\n%s more of a brig's that this one never used: another user of this engine may; brig image rm --stale --dry-run lists them\n", count(others, "image"))
 		}
 		return nil
 	})

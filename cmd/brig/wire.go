@@ -78,7 +78,7 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 	}
 	var progress func(images.Progress)
 	if !o.silent {
-		a.build = &buildNotice{p: p}
+		a.build = &buildNotice{p: p, own: s.Config.Docker.Image != ""}
 		progress = a.build.show
 	}
 	if a.docker, err = p.engine(s, a.owner, progress); err != nil {
@@ -112,6 +112,7 @@ func (p *program) trust(paths config.Paths) *images.Trust {
 // buildNotice draws the build that a first run has to wait for.
 type buildNotice struct {
 	p       *program
+	own     bool // on top of an image of the user's
 	drawing *progress
 }
 
@@ -121,7 +122,11 @@ func (n *buildNotice) show(e images.Progress) {
 		return
 	}
 	if n.drawing == nil {
-		n.p.tui.note("building the image that containers run, once; this takes a few minutes")
+		if n.own {
+			n.p.tui.note("building brig's runner on top of your image, once")
+		} else {
+			n.p.tui.note("building the image that containers run, once; this takes a few minutes")
+		}
 		n.drawing = newProgress(n.p.tui.stderr)
 	}
 	n.drawing.show(e)

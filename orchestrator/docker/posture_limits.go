@@ -204,7 +204,7 @@ func diskLimit(ev evidence) sandbox.Layer {
 		seen = append(seen, fmt.Sprintf("%s is %s with %s", path, printable(m.FSType), sizeOption(m.Options)))
 	}
 	layer := judge(
-		fmt.Sprintf("read-only root, files of at most %s bytes, %s", amount(size), strings.Join(sizes, ", ")),
+		fmt.Sprintf("read-only root, files of at most %s bytes, %s, %s", amount(size), strings.Join(sizes, ", "), ev.room()),
 		fmt.Sprintf("fsize=%s; %s", amount(size), strings.Join(seen, "; ")),
 		need(size == ev.want.limits.FileSize, "fsize-not-applied", "the kernel shows another file size limit inside"),
 		need(ev.coreLimited(), "core-not-applied", "the kernel shows another limit of core files inside"),
@@ -216,6 +216,15 @@ func diskLimit(ev evidence) sandbox.Layer {
 		layer.Remedy = roomOfItsOwn
 	}
 	return layer
+}
+
+// room is how the size of the workspace is limited, which belongs to the layer: under
+// another limit the posture is another one.
+func (ev evidence) room() string {
+	if ev.want.watched() {
+		return fmt.Sprintf("the workspace watched for more than %d bytes", ev.want.limits.Workspace)
+	}
+	return fmt.Sprintf("the workspace of at most %d bytes", ev.want.limits.Workspace)
 }
 
 // roomOfItsOwn bounds what a watch is too slow for.

@@ -220,7 +220,7 @@ func TestMechanismsShowWhatWasReadBack(t *testing.T) {
 		sandbox.ProcessLimit: "cgroup pids.max=17, 33 open files in each",
 		sandbox.MemoryLimit:  "cgroup memory limit 1234567 bytes, no swap",
 		sandbox.CPULimit:     "cgroup quota of 0.25 cores",
-		sandbox.DiskLimit:    "read-only root, files of at most 4321 bytes, /scratch size=11k, /tmp size=12k, /dev/shm size=13k",
+		sandbox.DiskLimit:    "read-only root, files of at most 4321 bytes, /scratch size=11k, /tmp size=12k, /dev/shm size=13k, " + ev.room(),
 	} {
 		if l := layerRows()[id](ev); l.Mechanism != want || l.State == sandbox.Enforced {
 			t.Errorf("%s: %+v, want %q and a gap", id, l, want)

@@ -292,7 +292,7 @@ func kernelSurface(ev evidence) sandbox.Layer {
 	switch {
 	case ev.kernel() == gvisorKernel:
 		return judge(
-			"gVisor's own kernel",
+			"gVisor's own kernel, runtime "+printable(ev.runtimeName()),
 			fmt.Sprintf("%s; runtime %s", printable(ev.in.Kernel), printable(ev.runtimeName())),
 			vital(strings.Contains(strings.ToLower(ev.in.Kernel), "gvisor"), "runtime-not-seen", "the engine names a gVisor runtime, and the kernel inside is another"),
 			need(ev.runtimeKernel() == gvisorKernel, "runtime-unknown", "the kernel inside calls itself gVisor, and the engine's runtime is none that brig knows as such"),
@@ -300,13 +300,13 @@ func kernelSurface(ev evidence) sandbox.Layer {
 	case ev.kernel() == kataKernel:
 		release := release(ev.in.Kernel)
 		return judge(
-			"a virtual machine's own kernel (Kata)",
+			"a virtual machine's own kernel (Kata), runtime "+printable(ev.runtimeName()),
 			fmt.Sprintf("kernel %s inside, %s on the engine's machine", printable(release), printable(ev.engine.info.KernelVersion)),
 			vital(release != "" && release != ev.engine.info.KernelVersion, "runtime-not-seen", "the engine names a Kata runtime, and the kernel inside is the machine's own"),
 		)
 	}
 	layer := sandbox.Layer{
-		State: sandbox.Partial, Mechanism: "shared kernel behind the system call filter", Code: "shared-kernel",
+		State: sandbox.Partial, Mechanism: "shared kernel behind the system call filter, runtime " + printable(ev.runtimeName()), Code: "shared-kernel",
 		Reason:   "the container shares the kernel of the engine's machine",
 		Remedy:   strongerRuntime,
 		Evidence: printable(ev.in.Kernel),

@@ -101,6 +101,12 @@ func sortedNames(offered map[string]system.RuntimeWithStatus) []string {
 // broken runtime from another reason otherwise than in words, so for a runtime that
 // is not the engine's default the words are passed on, with the runtime's name.
 func (s spec) startFailure(err error) error {
+	// What a process may be allowed is bounded by the engine's machine, and only the
+	// runtime's words say that this was it.
+	if isAnswer(err) && strings.Contains(err.Error(), "setting rlimit") {
+		return misset("open-files-too-many", "brig config show limits.open_files", err,
+			"limits.open_files is %d, which is more than the engine's machine lets a process have, or than the engine may give", s.limits.OpenFiles)
+	}
 	if s.runtime.name == "" || !isAnswer(err) {
 		return fmt.Errorf("start the container: %w", err)
 	}

@@ -2,9 +2,11 @@ package docker
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/system"
 
 	"brig/orchestrator/sandbox"
@@ -97,5 +99,18 @@ func TestGuestLimits(t *testing.T) {
 	s.runtime.kernel = gvisorKernel
 	if n, ok := nproc(); !ok || n != int64(s.limits.Processes) || *s.hostConfig().PidsLimit < 2*n+256 {
 		t.Errorf("gVisor is given nproc %d and %d threads", n, *s.hostConfig().PidsLimit)
+	}
+}
+
+// TestTooManyOpenFiles: the engine's words become the setting that is wrong.
+func TestTooManyOpenFiles(t *testing.T) {
+	s := spec{limits: sandbox.Limits{OpenFiles: 99_000_000}}
+	said := fmt.Errorf("%w: OCI runtime create failed: error setting rlimit type 7: operation not permitted", errdefs.ErrInternal)
+	var u *sandbox.Unavailable
+	if err := s.startFailure(said); !errors.As(err, &u) || u.Code != "open-files-too-many" || !u.Settings || u.Remedy != "brig config show limits.open_files" || !errors.Is(err, said) {
+		t.Errorf("%v", err)
+	}
+	if err := s.startFailure(fmt.Errorf("%w: OCI runtime create failed: no such file", errdefs.ErrInternal)); errors.As(err, &u) && u.Code == "open-files-too-many" {
+		t.Errorf("%v", err)
 	}
 }
