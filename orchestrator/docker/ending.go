@@ -78,11 +78,11 @@ func (x *box) killed(ctx context.Context, counted bool) sandbox.Ending {
 	case told.killed && !x.engine.accepts(ctx):
 		return sandbox.Ending{Cause: sandbox.BackendLost, Detail: "the docker engine at " + x.engine.endpoint + " is ending, and ended the container"}
 	case told.killed:
-		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the engine was asked to kill the container"}
+		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the container was killed from outside: the engine was asked to"}
 	case counted || told.oom:
 		return sandbox.Ending{Cause: sandbox.MemoryOut, Detail: "the kernel killed the runner at the memory limit"}
 	default:
-		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the container was killed from outside"}
+		return sandbox.Ending{Cause: sandbox.Killed, Detail: "the runner was killed by signal 9, and brig does not know by whom"}
 	}
 }
 

@@ -196,6 +196,35 @@ func TestWarningsAreNotes(t *testing.T) {
 	}
 }
 
+// TestTCPBuffersCounted: version 1 counts them apart, and what limits them is read back.
+func TestTCPBuffersCounted(t *testing.T) {
+	const file, limit = "memory.kmem.tcp.limit_in_bytes", "134217728"
+	for name, c := range map[string]struct {
+		recording, inside, outside string
+		noted                      bool
+	}{
+		"not read":           {"docker-20.10-cgroup1", "", "", true},
+		"without a limit":    {"docker-20.10-cgroup1", "9223372036854771712", "9223372036854771712", true},
+		"only inside":        {"docker-20.10-cgroup1", limit, "9223372036854771712", true},
+		"limited":            {"docker-20.10-cgroup1", limit, limit, false},
+		"part of the memory": {"docker-28-cgroup2-systemd", "", "", false},
+		"of a guest":         {"docker-20.10-runsc", "", "", false},
+	} {
+		ev := read(t, "testdata/evidence/"+c.recording+".json").evidence(t)
+		if c.inside != "" {
+			ev.in.Cgroup[file], ev.outside.groups[file] = c.inside, c.outside
+		}
+		p, err := posture(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		says := strings.Contains(p.Layer(sandbox.MemoryLimit).Mechanism, "without the buffers of TCP")
+		if noted := strings.Contains(strings.Join(p.Notes, "\n"), "net.ipv4.tcp_mem"); noted != c.noted || says != c.noted {
+			t.Errorf("%s: noted %t, in the mechanism %t, want %t", name, noted, says, c.noted)
+		}
+	}
+}
+
 // TestEachEvidenceCounts changes one observation at a time, inside or outside: the
 // layer that rests on it falls.
 func TestEachEvidenceCounts(t *testing.T) {

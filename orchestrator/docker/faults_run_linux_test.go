@@ -80,7 +80,7 @@ func runFailures() []runFailure {
 			strike: func(_ *testing.T, _ *E, c C) { c.Send(3, 20, []byte("error attaching: gone")[:20]) },
 		},
 		{
-			name: "killed from outside", cause: sandbox.Killed, says: "killed from outside",
+			name: "killed without the engine", cause: sandbox.Killed, says: "does not know by whom",
 			strike: func(_ *testing.T, _ *E, c C) { c.Kill() },
 		},
 		{

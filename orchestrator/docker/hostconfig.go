@@ -41,6 +41,7 @@ type spec struct {
 	seccomp   string
 	cpus      int // of the engine
 	podman    bool
+	tcp       bool          // buffers of TCP connections are no part of the memory limit, and may have one of their own
 	lease     time.Duration // zero: it ends with brig's stream
 }
 
@@ -161,8 +162,20 @@ func (s spec) hostConfig() *container.HostConfig {
 			NanoCPUs:   int64(s.cores() * 1e9),
 			PidsLimit:  &threads,
 			Ulimits:    s.ulimits(),
+
+			KernelMemoryTCP: s.tcpMemory(),
 		},
 	}
+}
+
+// tcpMemory is the limit for the buffers of TCP connections where they are counted
+// apart; 0: none is asked for. In whole pages of any size, as the kernel shows it. Engines
+// repeat it, and newer runc ignores it, so it is only worth what was read back.
+func (s spec) tcpMemory() int64 {
+	if !s.tcp {
+		return 0
+	}
+	return s.limits.Memory / 8 &^ 0xffff
 }
 
 // watched says that the workspace is a directory that brig has to watch, because

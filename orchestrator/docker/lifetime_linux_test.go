@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"golang.org/x/sys/unix"
 
 	"brig/images"
 	"brig/orchestrator/sandbox"
+	"brig/orchestrator/sandbox/sandboxtest"
 )
 
 // holder is a helper process that uses the backend, to be killed.
@@ -179,6 +181,23 @@ func TestCauses(t *testing.T) {
 			}
 		})
 		wantLost(t, o.err, sandbox.Killed)
+		if c := i.Cause(); !strings.Contains(c.Detail, "killed from outside") {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("killed without the engine", func(t *testing.T) {
+		i := session(t, b, coreBase(), t.TempDir())
+		out, err := i.box.engine.cli.ContainerInspect(limited(t), i.box.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Kill(out.State.Pid, unix.SIGKILL); err != nil {
+			sandboxtest.Skip(t, "the right to signal a container's process", err.Error())
+		}
+		<-i.Done()
+		if c := i.Cause(); c.Cause != sandbox.Killed || !strings.Contains(c.Detail, "does not know by whom") {
+			t.Errorf("%+v", c)
+		}
 	})
 	t.Run("removed from outside", func(t *testing.T) {
 		i := session(t, b, coreBase(), t.TempDir())

@@ -13,7 +13,7 @@ func limitFiles() map[string][]string {
 	return map[string][]string{
 		"":       {"pids.max", "memory.max", "memory.swap.max", "cpu.max"},
 		"pids":   {"pids.max"},
-		"memory": {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"},
+		"memory": {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"},
 		"cpu":    {"cpu.cfs_quota_us", "cpu.cfs_period_us"},
 	}
 }

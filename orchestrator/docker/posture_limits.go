@@ -120,6 +120,18 @@ func processLimit(ev evidence) sandbox.Layer {
 	return judge(mechanism, seen, checks...)
 }
 
+// countsTCPApart tells whether an engine says that it can limit the buffers of TCP
+// connections, which control groups of version 1 do not count as memory.
+func (e *engine) countsTCPApart() bool { return e.info.CgroupVersion != "2" && e.info.KernelMemoryTCP }
+
+// tcpUncounted tells whether the memory of TCP connections was seen to be limited by
+// nothing of the container's: version 1 counts it apart, and shows no limit. Where the
+// kernel is a guest's, so are the connections.
+func (ev evidence) tcpUncounted() bool {
+	return !ev.kernel().own() && len(ev.read("memory.limit_in_bytes")) > 0 &&
+		!someLimit(ev.read("memory.kmem.tcp.limit_in_bytes"))
+}
+
 // memoryLimit needs swap to be limited as well: otherwise the limit is what fits in memory only.
 func memoryLimit(ev evidence) sandbox.Layer {
 	want := ev.want.limits.Memory
@@ -130,9 +142,12 @@ func memoryLimit(ev evidence) sandbox.Layer {
 	if !swap {
 		swapping = "swap not limited"
 	}
+	if ev.tcpUncounted() {
+		swapping += ", without the buffers of TCP connections"
+	}
 	return judge(
 		fmt.Sprintf("cgroup memory limit %s bytes, %s", first(readings), swapping),
-		shown(slices.Concat(readings, extra, both)),
+		shown(slices.Concat(readings, extra, both, ev.read("memory.kmem.tcp.limit_in_bytes"))),
 		append(ev.limitChecks("memory limit", readings, want),
 			need(ev.out.HostConfig.Memory == want, "not-set", "the engine reports another memory limit"),
 			need(swap, "swap-not-limited", "swap comes on top, because the engine's machine does not account for it"))...)

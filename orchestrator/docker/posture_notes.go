@@ -28,6 +28,10 @@ func (ev evidence) notes() []string {
 	if ev.attempt("read_cgroup_path") == "ok" && !ev.kernel().own() {
 		notes = append(notes, "the name of the container's control group on the engine's machine is visible inside")
 	}
+	if ev.tcpUncounted() {
+		notes = append(notes, "the engine's machine counts memory by control groups of version 1, and its runtime sets no limit for the buffers of TCP connections: "+
+			"only net.ipv4.tcp_mem bounds them, for all of the machine's programs together")
+	}
 	if ev.want.workspace.directory == "" {
 		_, _, size := ev.want.sizes()
 		notes = append(notes, fmt.Sprintf("the workspace is in the container's memory, at most %d bytes, and gone with it; files travel through the runner, because %s",

@@ -21,7 +21,7 @@ _RLIMITS = {
 }
 
 _CGROUP = {
-    1: {"memory": ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"), "pids": ("pids.max",),
+    1: {"memory": ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"), "pids": ("pids.max",),
         "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")},
     2: {"memory": ("memory.max", "memory.swap.max"), "pids": ("pids.max",), "cpu": ("cpu.max",)},
 }
