@@ -120,6 +120,12 @@ func classifyLost(ev evidence) verdict {
 
 // classifyExit covers an end that only the runner saw.
 func classifyExit(exit wire.Exit, ev evidence) verdict {
+	switch exit.Exceeded {
+	case wire.ExceededDisplays:
+		return verdict{Cause: sandbox.OutputOut, Detail: fmt.Sprintf("more displays than the %d, or the %s of them, that one run may have", wire.MaxDisplays, size(ev.Limits.Bounds().Display))}
+	case wire.ExceededTime: // brig stood still, or could not be heard, at the limit that is its own to keep
+		return verdict{Cause: sandbox.Timeout, Detail: fmt.Sprintf("it was killed on its side after its limit of %s had passed and brig was not heard", ev.Limit)}
+	}
 	oom := ev.oomKills(exit) > 0
 	switch exit.Outcome {
 	case wire.OutcomeOK:

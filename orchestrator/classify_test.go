@@ -50,6 +50,8 @@ func TestClassify(t *testing.T) {
 		{"a signal without a name", signal(63), seen, sandbox.Killed, true, "signal 63"},
 		{"killed by nobody known", signal(9), seen, sandbox.Killed, true, "SIGKILL (9)"},
 		{"killed by the kernel for memory", oom(signal(9), 1), seen, sandbox.MemoryOut, true, "memory limit of 1 GiB"},
+		{"killed for its displays", wire.Exit{Outcome: wire.OutcomeSignal, Signal: 9, Exceeded: wire.ExceededDisplays}, seen, sandbox.OutputOut, true, "more displays than the 10000"},
+		{"killed by its runner at the limit", wire.Exit{Outcome: wire.OutcomeSignal, Signal: 9, Hard: true, Exceeded: wire.ExceededTime}, seen, sandbox.Timeout, true, "brig was not heard"},
 		{"exception", raised("ValueError", "no"), seen, sandbox.Exception, true, "-"},
 		{"exception without an account of it", wire.Exit{Outcome: wire.OutcomeException}, seen, sandbox.Exception, true, "-"},
 		{"MemoryError stays an exception", raised("MemoryError", ""), seen, sandbox.Exception, true, "the memory limit is 1 GiB"},

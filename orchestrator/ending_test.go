@@ -45,6 +45,9 @@ func TestTimeout(t *testing.T) {
 				if !strings.HasPrefix(out, "so far\n") || !strings.Contains(r.Detail, c.words) || r.RunnerReported {
 					t.Errorf("output %q, %+v", out, r)
 				}
+				if incomplete := c.stuck; r.Stdout.Incomplete != incomplete || r.Stderr.Incomplete != incomplete {
+					t.Errorf("the counts are %+v and %+v", r.Stdout, r.Stderr)
+				}
 				if s.State() != c.after {
 					t.Errorf("session is %s, want %s", s.State(), c.after)
 				}

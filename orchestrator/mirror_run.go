@@ -3,9 +3,14 @@ package orchestrator
 import (
 	"context"
 	"errors"
+	"time"
 
 	"brig/orchestrator/sandbox"
 )
+
+// replaceWithin is how soon an instance must have been lost for another one to be
+// tried for the same run.
+const replaceWithin = 10 * time.Second
 
 // ready makes sure that an instance is there and that its workspace is the
 // session's; the caller has the interpreter. ctx ends it, and with it what is on
@@ -15,6 +20,7 @@ func (s *Session) ready(ctx context.Context, progress func(done, total int)) (fr
 	defer cancel(nil)
 	defer context.AfterFunc(s.life, func() { cancel(ErrClosed) })()
 	for attempt := 0; ; attempt++ {
+		began := time.Now()
 		said, err := s.ensure(ctx)
 		if said != "" {
 			fresh = said
@@ -32,8 +38,9 @@ func (s *Session) ready(ctx context.Context, progress func(done, total int)) (fr
 		err = m.before(ctx)
 		unwatch()
 		// An instance that was lost over it is replaced, as one that was lost before is.
+		// Not one that kept everybody waiting: the next one would for as long again.
 		var lost *sandbox.Lost
-		if err == nil || attempt > 0 || !errors.As(err, &lost) || ctx.Err() != nil {
+		if err == nil || attempt > 0 || !errors.As(err, &lost) || ctx.Err() != nil || time.Since(began) > replaceWithin {
 			return fresh, err
 		}
 	}

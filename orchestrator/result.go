@@ -33,7 +33,7 @@ type Result struct {
 	Signal    int             `json:"signal,omitempty"` // for Cause killed and memory
 	Exception *wire.Exception `json:"exception,omitempty"`
 	// Stdout and Stderr count what brig itself saw pass: Kept went to emit,
-	// Dropped is what a gap stood for.
+	// Dropped is what a gap stood for. Both are Incomplete where no end was seen.
 	Stdout   wire.Count    `json:"stdout"`
 	Stderr   wire.Count    `json:"stderr"`
 	Log      *wire.Log     `json:"log,omitempty"`

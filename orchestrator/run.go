@@ -17,7 +17,7 @@ import (
 // the run nor its clock waiting; it delays its own Run's return.
 //
 // Once a run was accepted there is a Result with a Cause, also for one that
-// never began because ctx, Interrupt or Close came first. The error is nil then,
+// never began because ctx, Interrupt, Close or the loss of its backend came first. The error is nil then,
 // with one exception: what emit returned comes back beside the Result, and has
 // ended the run. Without a Result the error is ErrBusy, ErrClosed, ErrTooLarge,
 // ErrTimeoutRange, or says why no instance could be started.
@@ -47,7 +47,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 
 	v := &supervisor{
 		s: s, instance: b.instance, limits: b.limits, limit: limit,
-		run:    wire.Run{ID: r.Run, Source: req.Source, Filename: req.Filename, Argv: req.Argv, Once: req.Once},
+		run:    wire.Run{ID: r.Run, Source: req.Source, Filename: req.Filename, Argv: req.Argv, Once: req.Once, Limit: s.o.now().runnerLimit(limit)},
 		outlet: newOutlet(r.Run, b.limits.OutputKept), reading: readBefore(b.instance),
 		ended: make(chan ending, 1), over: make(chan struct{}),
 	}
@@ -103,6 +103,7 @@ var errAsked = errors.New("interrupted")
 
 // unbegun answers a run that never began.
 func (s *Session) unbegun(ctx context.Context, r Result, err error) (Result, error) {
+	var lost *sandbox.Lost
 	switch {
 	case errors.Is(err, errAsked):
 		r.Cause, r.Detail = sandbox.Interrupted, "it was interrupted before it began"
@@ -110,6 +111,8 @@ func (s *Session) unbegun(ctx context.Context, r Result, err error) (Result, err
 		r.Cause, r.Detail = sandbox.Cancelled, s.endedBy()+", before the run began"
 	case ctx.Err() != nil && !errors.Is(err, ErrClosed):
 		r.Cause, r.Detail = sandbox.Cancelled, "the caller went away before it began: "+context.Cause(ctx).Error()
+	case errors.As(err, &lost) && lost.Ending.Cause == sandbox.BackendLost:
+		r.Cause, r.Detail, r.State = sandbox.BackendLost, err.Error()+"; the run had not begun", wire.StateLost
 	default:
 		return Result{}, fmt.Errorf("run: %w", s.closedError(err))
 	}
@@ -150,6 +153,7 @@ func (v *supervisor) result(r Result, st Stamp, fresh string, o outcome) Result 
 	r.Detail, r.Elapsed, r.Stamp = join(append([]string{o.verdict.Detail, o.full, fresh}, o.notCarried.notes...)...), o.elapsed, st
 	r.NotCarried, r.NotBrought = o.notCarried.notes, o.notCarried.lost
 	r.Stdout, r.Stderr, r.Displays = v.outlet.stdout, v.outlet.stderr, v.outlet.displays
+	r.Stdout.Incomplete, r.Stderr.Incomplete = !o.seen, !o.seen
 	r.State = wire.StateLost
 	if o.seen {
 		r.Log, r.Exception = o.exit.Log, o.exit.Exception

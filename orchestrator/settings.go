@@ -36,6 +36,10 @@ const (
 	interruptAgain  = 10 * time.Millisecond
 	closeUnhurried  = 500 * time.Millisecond
 	answerUnhurried = 12 * time.Second // Close of an instance may take ten
+	// runnerMargin is how much later than brig the runner itself ends a run. It is
+	// longer than an interrupt by force is on its way to a runner that is reached at
+	// all, so that brig, who can say why, comes first.
+	runnerMargin = 10 * time.Second
 )
 
 // configured is a configuration and what the orchestrator reads of it. It is
@@ -84,6 +88,11 @@ func (s settings) spares(kind sandbox.Kind) int {
 	case sandbox.InProcess, sandbox.Memory: // for development: nobody waits there
 	}
 	return 0
+}
+
+// runnerLimit is when the runner ends a run by itself, if it hears nothing of brig.
+func (s settings) runnerLimit(limit time.Duration) time.Duration {
+	return limit + s.timeoutGrace + runnerMargin
 }
 
 // limit is the wall clock of one request.

@@ -38,6 +38,9 @@ func (e *execution) undelivered() []string {
 // remarks are what did not come along and never does.
 func (e *execution) remarks() []string {
 	var out, links []string
+	if e.result.Stdout.Incomplete || e.result.Stderr.Incomplete {
+		out = append(out, "the output may be incomplete: the end of the run was not seen")
+	}
 	for _, s := range e.brought.left {
 		if !s.lost {
 			links = append(links, "not brought back: "+s.String())

@@ -89,7 +89,7 @@ func negative(what string, n int64) error {
 func (m Hello) check() error {
 	return first(
 		tooLong("workspace", m.Workspace, maxText), tooLong("scratch", m.Scratch, maxText),
-		m.checkLease(),
+		m.checkLease(), negative("silence_ns", int64(m.Silence)),
 		negative("bounds.kept", m.Bounds.Kept), negative("bounds.logged", m.Bounds.Logged), negative("bounds.display", m.Bounds.Display),
 	)
 }
@@ -117,6 +117,7 @@ func (m RunMessage) check() error {
 	}
 	return first(
 		badRun(m.ID), badStream("code", m.Code), outside("size", m.Size, 0, MaxCode), tooLong("filename", m.Filename, maxText),
+		negative("limit_ns", int64(m.Limit)),
 	)
 }
 
@@ -219,7 +220,7 @@ func (m ReplyMessage) check() error {
 }
 
 func (c Count) check(name string) error {
-	if c.Total < 0 || c.Kept < 0 || c.Dropped < 0 || c.Kept > c.Total || c.Total-c.Kept != c.Dropped {
+	if c.Incomplete || c.Total < 0 || c.Kept < 0 || c.Dropped < 0 || c.Kept > c.Total || c.Total-c.Kept != c.Dropped {
 		return fmt.Errorf("%s: total %d is not kept %d plus dropped %d", name, c.Total, c.Kept, c.Dropped)
 	}
 	return nil
@@ -231,6 +232,11 @@ func (m Exit) check() error {
 		negative("oom_kills", int64(m.OOMKills)), negative("swept", int64(m.Swept)),
 	); err != nil {
 		return err
+	}
+	switch m.Exceeded {
+	case "", ExceededDisplays, ExceededTime:
+	default:
+		return fmt.Errorf("unknown bound %s", quoted(string(m.Exceeded)))
 	}
 	switch m.State {
 	case StateKept, StateLost, StateEnded:

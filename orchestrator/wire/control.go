@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // Message is one control message: Hello, RunMessage and CallMessage from brig,
@@ -24,6 +25,8 @@ type RunMessage struct {
 	Filename string   `json:"filename,omitempty"`
 	Argv     []string `json:"argv,omitempty"`
 	Once     bool     `json:"once,omitempty"`
+	// Limit is Run.Limit.
+	Limit time.Duration `json:"limit_ns,omitempty"`
 }
 
 // CallMessage asks a question; its input, if any, follows on stream In.

@@ -15,7 +15,9 @@ func goodMessages() map[Role][]Message {
 		RoleBrig: {
 			Hello{Version: Version, Workspace: "/workspace", Scratch: "/scratch", Bounds: Bounds{1, 2, 3}},
 			Hello{Version: Version, Workspace: "/workspace", Scratch: "/scratch", Bounds: Bounds{1, 2, 3}, Lease: time.Minute, Resume: strings.Repeat("0f", 32)},
+			Hello{Version: Version, Workspace: "/workspace", Scratch: "/scratch", Silence: time.Minute},
 			RunMessage{ID: "r1", Code: 3, Size: 10, Filename: "a.py", Argv: []string{"-x", ""}, Once: true},
+			RunMessage{ID: "r1", Code: 3, Limit: time.Minute},
 			CallMessage{ID: "c1", Op: OpPut, Args: ControlArgs{Path: "a/b", Mode: 0o600}, In: 5},
 		},
 		RoleRunner: {
@@ -25,9 +27,10 @@ func goodMessages() map[Role][]Message {
 			GapMessage{Run: "r1", Name: "stderr", Bytes: 1 << 40},
 			DisplayMessage{Run: "r1", Role: "result", Bundle: []BundlePart{{MIME: "text/html", Size: int64(len(text)), Text: &text}, {MIME: "image/png", Size: MaxInline + 1, Stream: 4}}},
 			Exit{
-				Run: "r1", Outcome: OutcomeException, State: StateKept, Stdout: Count{3, 1, 2}, Log: &Log{Path: ".brig/log", Bytes: 3, Error: "ENOSPC: full"}, Elapsed: 5, OOMKills: 1,
+				Run: "r1", Outcome: OutcomeException, State: StateKept, Stdout: Count{Total: 3, Kept: 1, Dropped: 2}, Log: &Log{Path: ".brig/log", Bytes: 3, Error: "ENOSPC: full"}, Elapsed: 5, OOMKills: 1,
 				Exception: &Exception{Name: "ValueError", Message: "no", Traceback: "…", Frames: []Frame{{File: "<cell 1>", Line: 1, Name: "<module>", Text: "x"}}},
 			},
+			Exit{Run: "r1", Outcome: OutcomeSignal, Signal: 9, State: StateLost, Hard: true, Exceeded: ExceededTime},
 			ReplyMessage{ID: "c1", Body: json.RawMessage(`{"a":[1,2]}`), Out: 6},
 			ReplyMessage{ID: "c2", Error: &CallError{Code: CodeBusy, Message: "a run is active"}},
 		},
@@ -55,8 +58,8 @@ func TestMessagesRoundTrip(t *testing.T) {
 
 func TestMessagesRequireTheirMembers(t *testing.T) {
 	optional := map[string]string{
-		"hello": "", "run": "filename argv once", "call": "args in",
-		"ready": "implementation executable", "resumed": "run ended", "exit": "status exception log displays elapsed_ns oom_kills", "reply": "error body out",
+		"hello": "silence_ns", "run": "filename argv once limit_ns", "call": "args in",
+		"ready": "implementation executable", "resumed": "run ended", "exit": "status exception log displays elapsed_ns oom_kills hard exceeded", "reply": "error body out",
 	}
 	for role, messages := range goodMessages() {
 		for _, m := range messages {
@@ -90,6 +93,10 @@ func TestEncodeRefusesWhatDecodeRefuses(t *testing.T) {
 	for _, m := range []Message{
 		RunMessage{ID: "r/1", Code: 3},
 		RunMessage{ID: "r1", Code: 1},
+		RunMessage{ID: "r1", Code: 3, Limit: -1},
+		Hello{Silence: -1},
+		Exit{Run: "r1", Outcome: OutcomeSignal, Signal: 9, State: StateLost, Exceeded: "patience"},
+		Exit{Run: "r1", Outcome: OutcomeOK, State: StateKept, Stdout: Count{Incomplete: true}},
 		StartedMessage{},
 		GapMessage{Run: "r1", Name: "stdout"},
 		Exit{Run: "r1"},

@@ -49,6 +49,10 @@ type Hello struct {
 	// hex digits, see NewSecret; it comes with a Lease and is empty without one. See
 	// Resume. Where Ready.Resumable is false, the end of the input is the end.
 	Resume string `json:"resume,omitempty"`
+	// Silence ends the runner when it has not had a single frame for so long, by its
+	// own monotonic clock, although its input is open: a connection that stands still
+	// has no end. Zero: never. Whoever sets it has to ping.
+	Silence time.Duration `json:"silence_ns,omitempty"`
 }
 
 // Bounds are the output bounds of one run, in bytes.
@@ -126,6 +130,11 @@ type Run struct {
 	// ends as Python ends (threads joined, atexit called, files flushed) and the
 	// exit status is the process's own. The instance then takes no further run.
 	Once bool `json:"once,omitempty"`
+	// Limit has the runner kill the run by force when it has taken so long, by the
+	// runner's own monotonic clock from the start of the code; Exit.Hard says so. It
+	// is for a brig that cannot be heard any more, and is longer than what brig itself
+	// allows. Zero: none.
+	Limit time.Duration `json:"limit_ns,omitempty"`
 }
 
 // Outcome says how a run ended, as far as the runner knows.
@@ -137,6 +146,14 @@ const (
 	OutcomeExit        Outcome = "exit"        // the program chose Exit.Status
 	OutcomeSignal      Outcome = "signal"      // the interpreter died of Exit.Signal
 	OutcomeInterrupted Outcome = "interrupted" // KeyboardInterrupt after a soft interrupt
+)
+
+// Exceeded names a bound that ends a run which does not keep it.
+type Exceeded string
+
+const (
+	ExceededDisplays Exceeded = "displays" // more of them than MaxDisplays, or more bytes than Bounds.Display
+	ExceededTime     Exceeded = "time"     // Run.Limit
 )
 
 // State says what became of the interpreter's variables.
@@ -162,10 +179,12 @@ type Exit struct {
 	Elapsed   time.Duration `json:"elapsed_ns"`
 	OOMKills  int           `json:"oom_kills"` // of this run, from the cgroup's own counter
 	// MemoryHeld is a limit the run met without being killed: "MemoryError" was raised.
-	MemoryHeld bool  `json:"memory_error,omitempty"`
-	Hard       bool  `json:"hard,omitempty"` // the supervisor killed it: a hard interrupt
-	Swept      int   `json:"swept,omitempty"`
-	State      State `json:"state"`
+	MemoryHeld bool `json:"memory_error,omitempty"`
+	Hard       bool `json:"hard,omitempty"` // the supervisor killed it: a hard interrupt, or Run.Limit
+	// Exceeded is the bound that the supervisor killed the run for; empty: none.
+	Exceeded Exceeded `json:"exceeded,omitempty"`
+	Swept    int      `json:"swept,omitempty"`
+	State    State    `json:"state"`
 }
 
 // Count is the exact account of one output stream, in bytes. Total = Kept + Dropped.
@@ -173,6 +192,9 @@ type Count struct {
 	Total   int64 `json:"total"`
 	Kept    int64 `json:"kept"`
 	Dropped int64 `json:"dropped"`
+	// Incomplete says that the end of the run was not seen: the account is of what
+	// arrived until then, and more may have been printed. A runner never sets it.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // Log names the workspace file with the full output of a run.

@@ -95,7 +95,7 @@ func (p *Peer) begin(r Run) (*activeRun, *SendStream, error) {
 	a := &activeRun{id: r.ID, ring: newRing(p.o.RingBytes), over: make(chan struct{}), refused: make(chan struct{})}
 	a.displays = displays{limit: p.limit, ring: a.ring}
 	message := func(code *SendStream) Message {
-		return RunMessage{ID: r.ID, Code: code.ID(), Size: int64(len(r.Source)), Filename: r.Filename, Argv: r.Argv, Once: r.Once}
+		return RunMessage{ID: r.ID, Code: code.ID(), Size: int64(len(r.Source)), Filename: r.Filename, Argv: r.Argv, Once: r.Once, Limit: r.Limit}
 	}
 	var code *SendStream
 	var err error

@@ -27,6 +27,9 @@ def check(message):
             or bool(lease) != (len(secret) == 64 and secret.isascii())):
         raise frames.ProtocolError("hello without a good lease")
     hello["lease"], hello["secret"] = lease, secret
+    hello["silence"] = message.get("silence_ns") or 0
+    if type(hello["silence"]) is not int or hello["silence"] < 0:
+        raise frames.ProtocolError("hello without a good silence")
     hello.update(claim({}))
     return hello
 

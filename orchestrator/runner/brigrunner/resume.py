@@ -24,16 +24,13 @@ SIGNAL_INFO = 128  # bytes: number, errno, code, sender's process id, …
 SI_USER = 0        # it was kill; nobody can claim that for what was sent otherwise
 
 
-class Lease:
-    """Renewed by every frame. nanoseconds 0: there is none, and it never ends."""
+class Silence:
+    """How long brig may say nothing. Renewed by every frame. nanoseconds 0: for ever."""
 
-    def __init__(self, nanoseconds, secret, dumpable):
+    def __init__(self, nanoseconds):
         self._seconds = nanoseconds / 1e9
         self._until = 0.0
-        self.door = None  # where brig can knock; None where resuming is impossible
-        if nanoseconds:
-            self.renew()
-            self.door = _door(secret, dumpable)
+        self.renew()
 
     def __bool__(self):
         return self._seconds > 0
@@ -45,6 +42,15 @@ class Lease:
     def left(self):
         """Seconds; not positive when it has ended."""
         return self._until - time.monotonic()
+
+
+class Lease(Silence):
+    """A silence that also goes on after the end of the connection."""
+
+    def __init__(self, nanoseconds, secret, dumpable):
+        super().__init__(nanoseconds)
+        # Where brig can knock; None where resuming is impossible.
+        self.door = _door(secret, dumpable) if nanoseconds else None
 
 
 def _door(secret, dumpable):

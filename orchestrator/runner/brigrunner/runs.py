@@ -19,12 +19,14 @@ class Run:
         self.id = message.get("id")
         self.size = message.get("size")
         self.once = message.get("once") is True
+        self.limit = message.get("limit_ns") or 0  # nanoseconds; 0: none of this side
         self.filename = message.get("filename") or ""
         self.argv = message.get("argv") or []
         if (not isinstance(self.id, str) or not 1 <= len(self.id) <= 64
                 or not self.id.replace("_", "a").replace("-", "a").isalnum() or not self.id.isascii()):
             raise frames.ProtocolError("run id %.80r" % (self.id,))
-        if (type(self.size) is not int or not 0 <= self.size <= verdict.MAX_CODE
+        if (type(self.limit) is not int or self.limit < 0
+                or type(self.size) is not int or not 0 <= self.size <= verdict.MAX_CODE
                 or not isinstance(self.filename, str) or not isinstance(self.argv, list)
                 or not all(isinstance(word, str) for word in self.argv)):
             raise frames.ProtocolError("run request")
@@ -45,6 +47,8 @@ class Run:
         self.swept = 0
         self.rings = ()
         self.next_ring = 0.0
+        self.until = 0.0      # when it is killed, if brig does not do that before; 0.0: never
+        self.exceeded = ""    # the bound that it was killed for
 
     # The sink of the source stream.
 
@@ -127,6 +131,8 @@ class Runs:
         if sup.worker is not None:
             run.before = sup.tree.snapshot(spare=sup.worker.pid)
         run.began = time.monotonic_ns()
+        if run.limit:
+            run.until = time.monotonic() + run.limit / 1e9
 
     def note(self, run, message):
         """A line of our own among what the code prints to stderr."""
@@ -157,8 +163,15 @@ class Runs:
         run.rings = run.rings[1:]
 
     def tick(self):
-        """Rings again where the first signal was not heard."""
+        """Rings again where the first signal was not heard, and keeps the limit of the
+        run, which is brig's to keep as long as brig is heard: nothing else would end
+        a run whose connection stands still."""
         run, sup = self.current, self._sup
+        if run is not None and run.until and time.monotonic() >= run.until:
+            run.until, run.exceeded = 0.0, run.exceeded or "time"
+            run.asked = run.hard = True
+            run.swept += sup.kill_all()
+            return
         if run is None or not run.next_ring or time.monotonic() < run.next_ring:
             return
         if sup.worker.status is not None:
@@ -185,6 +198,7 @@ class Runs:
             return [(None, size) for _, size, text in parts if text is None]  # of a thread that came too late
         size = sum(size for _, size, _ in parts)
         if run.display_bytes + size > sup.hello["bounds"]["display"] or run.displays >= verdict.MAX_DISPLAYS:
+            run.exceeded = "displays"
             raise link.Misuse("more displays than allowed")
         run.displays += 1
         run.display_bytes += size
@@ -224,6 +238,8 @@ class Runs:
         end = verdict.of_status(status, run.final)
         if run.hard:
             end["hard"] = True
+        if run.exceeded:
+            end["exceeded"] = run.exceeded
         self.over = self.over or run.once
         self._sup.drain()
         self._exit(run, end, "ended" if run.once else "lost")

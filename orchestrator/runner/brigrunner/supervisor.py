@@ -68,6 +68,7 @@ class Supervisor:
         self.oom = procs.OutOfMemoryKills()
         self.hello = None
         self.lease = resume.Lease(0, "", dumpable)
+        self.silence = resume.Silence(0)
         self.workspace = -1     # its descriptor
         self.worker = None
         self._forked = False
@@ -120,18 +121,19 @@ class Supervisor:
                 if waits[-1] <= 0:
                     complain("no hello within %d seconds" % HELLO_SECONDS)
                     self.end(64)
-            if self.lease:
-                waits.append(self._lease_left())
+            for bound in (self.lease, self.silence):
+                if bound:
+                    waits.append(self._left(bound))
             self._want_all(waits)
             timeout = max(0, int(min(waits) * 1000 + 0.999)) if waits else None
             for fd, _ in self._poll.poll(timeout):
                 self._happened(fd)
 
-    def _lease_left(self):
+    def _left(self, bound):
         """Seconds until brig has been silent for too long; ends when it has."""
-        if self.lease.left() <= 0 and self.inbox.open:
+        if bound.left() <= 0 and self.inbox.open:
             self._read_frames()  # this process may have been stopped while a frame was waiting
-        left = self.lease.left()
+        left = bound.left()
         if left <= 0:
             self.end(0)
         return left
@@ -156,8 +158,8 @@ class Supervisor:
         if held:
             waits.append(held)
         run = self.runs.current
-        if run is not None and run.next_ring:
-            waits.append(run.next_ring - time.monotonic())
+        if run is not None:
+            waits += [due - time.monotonic() for due in (run.next_ring, run.until) if due]
         return waits
 
     def _want_all(self, waits):
@@ -227,6 +229,7 @@ class Supervisor:
         received = self.inbox.read()
         if received:
             self.lease.renew()
+            self.silence.renew()
         for kind, stream, payload in received:
             if kind == frames.MARK:
                 self._resume(payload)
@@ -265,6 +268,7 @@ class Supervisor:
         elif kind == "hello":
             self.hello = ready.check(message)
             self._open_door(self.hello.pop("lease"), self.hello.pop("secret"))
+            self.silence = resume.Silence(self.hello.pop("silence"))
             self.workspace = ready.prepare(self.directory, self.hello)
             self.start_worker()
             self.control(self._ready())
