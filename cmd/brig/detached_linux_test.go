@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,4 +151,65 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
+}
+
+// TestDetachedStall: files on their way to an engine whose connection stands still are
+// given up, and the run says that its backend was lost.
+func TestDetachedStall(t *testing.T) {
+	socket := engineSocket(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	front, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	forward(t, l, socket)
+	narrow(t, front, l.Addr().String(), 20<<20)
+	t.Setenv("DOCKER_HOST", "tcp://"+front.Addr().String())
+	s, err := liveBrig(t, sandbox.Docker).Open(t.Context(), orchestrator.SessionOptions{})
+	must(t, err)
+	defer func() { must(t, s.Close(context.Background())) }()
+	_, err = s.Workspace().Put("large", io.LimitReader(zeros{}, 64<<20), 0)
+	must(t, err)
+	began := time.Now()
+	r, err := s.Run(t.Context(), orchestrator.RunRequest{Source: []byte("print(1)")}, nil)
+	if must(t, err); r.Cause != sandbox.BackendLost || !strings.Contains(r.Detail, `"large"`) {
+		t.Errorf("cause %s (%s)", r.Cause, r.Detail)
+	}
+	if took := time.Since(began); took > 45*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// narrow passes on so many bytes of each connection and then stands still.
+func narrow(t *testing.T, l net.Listener, to string, most int64) {
+	t.Helper()
+	over := make(chan struct{})
+	var work sync.WaitGroup
+	work.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			engine, err := net.Dial("tcp", to)
+			if err != nil {
+				t.Errorf("reach the engine: %v", err)
+				client.Close()
+				continue
+			}
+			work.Go(func() { // both ends are open until brig, or the test, ends
+				_, _ = io.CopyN(engine, client, most)
+				if _, err := client.Read(make([]byte, 1)); err == nil {
+					<-over
+				}
+				engine.Close()
+			})
+			work.Go(func() { pump(client, engine) })
+			work.Go(func() {
+				<-over
+				client.Close()
+				engine.Close()
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close(); close(over); work.Wait() })
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"brig/hostfallback"
@@ -112,11 +113,14 @@ func (p *program) trust(paths config.Paths) *images.Trust {
 // buildNotice draws the build that a first run has to wait for.
 type buildNotice struct {
 	p       *program
-	own     bool // on top of an image of the user's
-	drawing *progress
+	own     bool       // on top of an image of the user's
+	mu      sync.Mutex // a build and a start may be waited for at the same time
+	drawing *progress  // guarded by mu
 }
 
 func (n *buildNotice) show(e images.Progress) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.drawing == nil && e.Note {
 		n.p.tui.note("%s", escapeLine(e.Text))
 		return
@@ -134,7 +138,12 @@ func (n *buildNotice) show(e images.Progress) {
 
 // done ends the drawing if there was a build.
 func (n *buildNotice) done(err error) {
-	if n != nil && n.drawing != nil {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.drawing != nil {
 		n.drawing.done(err)
 	}
 }

@@ -74,7 +74,7 @@ func cold(b *testing.B, backend *Backend, s steps) {
 	created, err := e.cli.ContainerCreate(ctx, want.config(backend.labels(want)), want.hostConfig(), nil, nil, want.name)
 	must(b, err)
 	now = s.took("create", now)
-	x := &box{engine: e, name: want.name, id: created.ID, patience: backend.patience}
+	x := &box{engine: e, name: want.name, id: created.ID, patience: backend.patience, until: time.Now().Add(startTimeout)}
 	x.stream, err = attach(ctx, e.cli, x.id)
 	must(b, err)
 	x.told = e.feed.follow(e.cli, x.id)

@@ -192,7 +192,7 @@ func TestEngineFailures(t *testing.T) {
 // The engine does not answer, the stream is still open, and neither says so.
 func engineSilent(t *testing.T, own *ownEngine) {
 	b := own.backend(t)
-	b.patience = patience{beat: 100 * time.Millisecond, ping: 200 * time.Millisecond, engine: 3 * time.Second, runner: time.Minute}
+	b.patience = patience{beat: 100 * time.Millisecond, ping: 200 * time.Millisecond, engine: 3 * time.Second, runner: time.Minute, start: 3 * time.Second}
 	i := session(t, b, coreBase(), t.TempDir())
 	idle := session(t, b, coreBase(), t.TempDir())
 	wait := running(t, i)

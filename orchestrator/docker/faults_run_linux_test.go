@@ -120,7 +120,7 @@ func runFailures() []runFailure {
 
 // shortPatience is the heartbeat of an impatient brig, so that nobody waits for it here.
 func shortPatience() patience {
-	return patience{beat: 100 * time.Millisecond, ping: 200 * time.Millisecond, engine: time.Second, runner: 5 * time.Second}
+	return patience{beat: 100 * time.Millisecond, ping: 200 * time.Millisecond, engine: time.Second, runner: 5 * time.Second, start: time.Second}
 }
 
 // TestFailuresOfARun: each ends the run with its cause and within its bound, what is
@@ -231,7 +231,7 @@ func TestWhatARunOutlives(t *testing.T) {
 func TestPausedRun(t *testing.T) {
 	e := fakeEngine(t, enginetest.Options{})
 	b := fakeBackend(t, e)
-	b.patience = patience{beat: 20 * time.Millisecond, ping: 20 * time.Millisecond, engine: 100 * time.Millisecond, runner: 100 * time.Millisecond}
+	b.patience = patience{beat: 20 * time.Millisecond, ping: 20 * time.Millisecond, engine: 100 * time.Millisecond, runner: 100 * time.Millisecond, start: time.Second}
 	i := session(t, b, coreBase(), t.TempDir())
 	c := fakeContainer(t, e, i.box.id)
 	done := make(chan *outcome, 1)

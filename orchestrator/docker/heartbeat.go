@@ -21,12 +21,24 @@ type patience struct {
 	engine time.Duration
 	// runner is for a stream that is silent while the engine says that the container
 	// runs: the connection may be dead without either end knowing. The runner has
-	// nothing to do but to answer, so this is only for a machine that stands still.
+	// nothing to do but to answer, so this is only for a machine that stands still. A
+	// file that is on its way waits for no longer.
 	runner time.Duration
+	// start is for an engine that answers nothing while it starts a container. With the
+	// grace of a creation, the removal and the look for another engine it is half a minute.
+	start time.Duration
+	// silence is the wire.Hello.Silence of a container without a lease, which would
+	// otherwise run on for as long as a connection stands still without an end. It is
+	// far longer than the stalls of a live engine and than what brig itself waits for,
+	// and short for code that nobody hears any more.
+	silence time.Duration
 }
 
 func defaultPatience() patience {
-	return patience{beat: 2 * time.Second, ping: 3 * time.Second, engine: 20 * time.Second, runner: time.Minute}
+	return patience{
+		beat: 2 * time.Second, ping: 3 * time.Second, engine: 20 * time.Second, runner: 25 * time.Second,
+		start: 15 * time.Second, silence: 5 * time.Minute,
+	}
 }
 
 // silence is what the heartbeat knows of an instance that should answer and does not.

@@ -49,13 +49,17 @@ func (i *instance) wrap(lease time.Duration, secret string) sandbox.Instance {
 	return &keptInstance{instance: i, handle: sandbox.Handle{Name: i.box.id, Secret: secret, Label: i.box.label}}
 }
 
-// renewals is how often a lease is renewed within its time: a machine that stands
-// still for two of them loses nothing.
+// renewals is how often a lease, or a silence, is renewed within its time: a machine
+// that stands still for two of them loses nothing.
 const renewals = 4
 
-// renew keeps the lease of a container alive for as long as brig is connected,
-// whether a session has it or not. free waits for its end.
+// renew is heard by a runner for as long as brig is connected, whether a session has
+// it or waits for one, so that a lease, or a silence where there is none, does not
+// end it. free waits for its end.
 func (x *box) renew(peer *wire.Peer, lease time.Duration) {
+	if lease <= 0 {
+		lease = x.patience.silence
+	}
 	if lease <= 0 {
 		return
 	}

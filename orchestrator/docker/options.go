@@ -24,7 +24,8 @@ type Options struct {
 	Boot string
 	// Images finds and builds the runner image; nil means images.New with Env.
 	Images *images.Trust
-	// Progress hears what a build says that Prepare has to wait for; nil means nobody.
+	// Progress hears what a build says that Prepare has to wait for, and as a note what
+	// engine is waited for where a start takes long; nil means nobody. Calls may overlap.
 	Progress func(images.Progress)
 }
 

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// startTimeout bounds create, attach and start together, when the caller's ctx does not.
+	// startTimeout bounds create, attach, start and the runner's greeting together, when
+	// the caller's ctx does not. An engine that falls silent ends them sooner; see patience.
 	startTimeout = 30 * time.Second
 	// createGrace is how long an unwanted creation is waited for, so that it can be removed.
 	createGrace = 4 * time.Second
@@ -31,7 +32,7 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	if err != nil {
 		return nil, err
 	}
-	s, err := b.spec(ctx, e, base, workspace)
+	s, err := b.attendedSpec(ctx, e, base, workspace)
 	if err != nil {
 		return nil, b.orGone(ctx, e, err)
 	}
@@ -39,6 +40,9 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	if err != nil {
 		return nil, err
 	}
+	caller := ctx
+	ctx, stop := b.attend(caller, e, b.patience.start, false)
+	defer stop()
 	box, err := b.start(ctx, e, s)
 	if errdefs.IsNotFound(err) { // somebody removed the image
 		b.refs.Clear()
@@ -48,10 +52,37 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	}
 	if err != nil {
 		disk.close()
-		return nil, b.orGone(ctx, e, err)
+		return nil, b.orGone(caller, e, silenced(ctx, err))
 	}
 	box.disk = disk
-	return greet(ctx, e, s, box, workspace)
+	p, err := greet(ctx, e, s, box, workspace)
+	if err != nil {
+		if silent := silenced(ctx, err); errors.Is(silent, errSilent) {
+			err = b.orGone(caller, e, silent)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// attendedSpec gives up an engine that falls silent while it is asked for the image.
+// A build says by itself what it does.
+func (b *Backend) attendedSpec(ctx context.Context, e *engine, base sandbox.Base, workspace string) (spec, error) {
+	attended, stop := b.attend(ctx, e, b.patience.engine, true)
+	defer stop()
+	s, err := b.spec(attended, e, base, workspace)
+	if cause := context.Cause(attended); err != nil && errors.Is(cause, errSilent) {
+		return spec{}, cause // whatever the image's part made of it
+	}
+	return s, err
+}
+
+// silenced adds to the failure of attended work that its engine fell silent, if it did.
+func silenced(attended context.Context, err error) error {
+	if cause := context.Cause(attended); errors.Is(cause, errSilent) && !errors.Is(err, errSilent) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
 }
 
 // orGone turns the failure of a call into the reason why the engine cannot be
@@ -119,6 +150,7 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 type box struct {
 	engine   *engine
 	patience patience
+	until    time.Time // when its start is given up
 	name     string
 	id       string
 	label    sandbox.InstanceID // what Sweep asks about
@@ -143,7 +175,7 @@ func (b *Backend) start(ctx context.Context, e *engine, s spec) (_ *box, err err
 	defer release()
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the engine took longer than %s", startTimeout))
 	defer cancel()
-	made := &box{engine: e, name: s.name, label: sandbox.InstanceID(s.id), patience: b.patience}
+	made := &box{engine: e, name: s.name, label: sandbox.InstanceID(s.id), patience: b.patience, until: time.Now().Add(startTimeout)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, made.undo(ctx))

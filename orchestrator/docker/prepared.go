@@ -53,10 +53,14 @@ func greet(ctx context.Context, e *engine, s spec, x *box, directory string) (*p
 func (p *prepared) observe(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, helloTimeout, fmt.Errorf("the runner took longer than %s to answer", helloTimeout))
 	defer cancel()
+	ctx, over := context.WithDeadlineCause(ctx, p.container.until, fmt.Errorf("the start took longer than %s", startTimeout))
+	defer over()
 	hello := wire.Hello{Workspace: workspacePath, Scratch: scratchPath, Bounds: p.spec.limits.Bounds()}
 	if p.spec.lease > 0 {
 		p.secret = wire.NewSecret()
 		hello.Lease, hello.Resume = p.spec.lease, p.secret
+	} else {
+		hello.Silence = p.container.patience.silence
 	}
 	p.ready, err = p.peer.Hello(ctx, hello)
 	if err != nil {
