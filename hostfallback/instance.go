@@ -95,6 +95,9 @@ func (i *instance) explain(lost error) sandbox.Ending {
 	case confine.EndMemory:
 		return sandbox.Ending{Cause: sandbox.MemoryOut, Detail: fmt.Sprintf("its processes held %s of memory, the limit is %s", size(e.Used), size(e.Limit))}
 	case confine.EndDisk:
+		if e.Unseen != "" {
+			return sandbox.Ending{Cause: sandbox.DiskOut, Detail: "workspace and scratch cannot be watched for their limit: " + e.Unseen}
+		}
 		return sandbox.Ending{Cause: sandbox.DiskOut, Detail: fmt.Sprintf("workspace and scratch held %s, the limit is %s", size(e.Used), size(e.Limit))}
 	case confine.EndProcesses:
 		return sandbox.Ending{Cause: sandbox.ProcessOut, Detail: fmt.Sprintf("%d processes and threads ran, the limit is %d", e.Used, e.Limit)}

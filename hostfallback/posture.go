@@ -68,7 +68,7 @@ func (e evidence) row(id sandbox.LayerID) sandbox.Layer {
 		return e.cpuLimit()
 	case sandbox.DiskLimit:
 		return e.limited(partial(fmt.Sprintf("rlimit fsize=%d, tree watched at %d", e.report.Limits["fsize"], e.watch.Disk), "disk-watched-only",
-			"each file is bounded by the kernel, all together are measured about once a second and the session is ended above the limit; not counted are "+e.unseenDisk(), remedyDocker), "fsize")
+			"each file is bounded by the kernel, all together are measured about once a second and the session is ended above the limit, "+unwatchable()+"; not counted are "+e.unseenDisk(), remedyDocker), "fsize")
 	case sandbox.OutputLimit:
 		return e.outputLimit()
 	case sandbox.WallClock:
@@ -169,6 +169,11 @@ func (e evidence) unseenMemory() string {
 		return "memory whose descriptor is in flight between two sockets, " + always
 	}
 	return always
+}
+
+// unwatchable is what ends a session because it could not be measured.
+func unwatchable() string {
+	return fmt.Sprintf("above %d files and directories, and where directories are nested deeper than %d", confine.DiskEntries, confine.DiskDepth)
 }
 
 func (e evidence) unseenDisk() string {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"brig/images"
+	"brig/orchestrator"
 )
 
 // building is a build that fails in its second step.
@@ -47,6 +48,17 @@ func TestProgressOnATerminal(t *testing.T) {
 	}
 	if !strings.HasSuffix(got, wipe+"brig: image built in 0s\nbrig: next\n") {
 		t.Errorf("the end is %q", got)
+	}
+}
+
+// A session that stepped down from containers runs without the image.
+func TestProgressOfABuildThatNobodyUses(t *testing.T) {
+	c, _, stderr := screen(false)
+	p := newProgress(c.stderr)
+	building(p)
+	p.done(builtFor(&orchestrator.Session{}, nil))
+	if got := stderr.String(); strings.Contains(got, "built in") || !strings.HasSuffix(got, "  no such package\n") {
+		t.Errorf("%q", got)
 	}
 }
 

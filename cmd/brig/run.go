@@ -137,12 +137,24 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 			session, err = open()
 		}
 	}
-	a.build.done(err)
+	a.build.done(builtFor(session, err))
 	if err != nil {
 		return err
 	}
 	e := &execution{p: p, o: o, src: src, uploads: up, out: out, session: session, signals: sig, limits: limits, consent: consent}
 	return e.run()
+}
+
+// errNoImage ends the drawing of a build whose image nobody runs.
+var errNoImage = errors.New("the image was not built")
+
+// builtFor tells whether a build that was drawn ended well: opening may succeed
+// without, by stepping down to another backend.
+func builtFor(session *orchestrator.Session, err error) error {
+	if err == nil && session.Resolution().Resolved != sandbox.Docker {
+		return errNoImage
+	}
+	return err
 }
 
 // execution is one program in one session.
@@ -262,7 +274,7 @@ func (e *execution) execute() error {
 func (p *program) closeAfter(err, closing error) error {
 	var told ended
 	if closing != nil && errors.As(err, &told) {
-		p.tui.warn(escapeLine(closing.Error()))
+		p.tui.warn(escapeLine(oneLine(closing)))
 		p.tui.hint(askDoctor)
 		return err
 	}

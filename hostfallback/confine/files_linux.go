@@ -2,36 +2,31 @@ package confine
 
 import (
 	"errors"
-	"io/fs"
+	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	diskDepth   = 256     // directories below each other that are measured
-	diskEntries = 1 << 20 // entries that are measured
-)
-
 // diskUse sums the blocks of everything below dir. It follows no link and opens
-// nothing but directories, because whoever fills the tree may be hostile. What
-// lies beyond the bounds is not counted: the layer says that it is watched only.
-func diskUse(dir string) int64 {
+// nothing but directories, because whoever fills the tree may be hostile. Where
+// something lies beyond the bounds, unseen says so: nothing is left out in silence.
+func diskUse(dir string) (bytes int64, unseen string) {
 	f, err := os.Open(dir)
 	if err != nil {
-		return 0
+		return 0, ""
 	}
 	defer func() { _ = f.Close() }() // opened for reading
-	u := usage{left: diskEntries}
+	u := usage{left: DiskEntries}
 	u.add(f, 0)
-	return u.bytes
+	return u.bytes, u.unseen
 }
 
 type usage struct {
-	bytes int64
-	left  int
+	bytes  int64
+	left   int
+	unseen string
 }
 
 func (u *usage) add(dir *os.File, depth int) {
@@ -39,6 +34,9 @@ func (u *usage) add(dir *os.File, depth int) {
 		names, err := dir.Readdirnames(512)
 		for _, name := range names {
 			if u.left--; u.left < 0 {
+				u.unseen = fmt.Sprintf("there are more than %d files and directories", DiskEntries)
+			}
+			if u.unseen != "" {
 				return
 			}
 			u.entry(dir, name, depth)
@@ -55,7 +53,11 @@ func (u *usage) entry(dir *os.File, name string, depth int) {
 		return
 	}
 	u.bytes += st.Blocks * 512
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || depth >= diskDepth {
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return
+	}
+	if depth >= DiskDepth {
+		u.unseen = fmt.Sprintf("directories are nested deeper than %d", DiskDepth)
 		return
 	}
 	sub, err := openDir(int(dir.Fd()), name)
@@ -88,23 +90,4 @@ func reopen(parent int, name string, mode uint32) error {
 	dir := os.NewFile(uintptr(fd), name)
 	defer func() { _ = dir.Close() }() // a path only
 	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode&0o7777|0o500)
-}
-
-// RemoveTree removes dir and everything below it, also directories that their
-// maker has closed to everybody. Nothing may run in the tree any more.
-func RemoveTree(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	walkErr := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			return os.Chmod(path, 0o700)
-		}
-		return err
-	})
-	if walkErr != nil {
-		return walkErr
-	}
-	return os.RemoveAll(dir)
 }

@@ -192,6 +192,12 @@ type Watch struct {
 	Disk      int64 `json:"disk"`
 }
 
+// What is beyond these cannot be watched for the limit of the disk, and ends the tree.
+const (
+	DiskDepth   = 256     // directories below each other, workspace or scratch itself left out
+	DiskEntries = 1 << 20 // files, directories and links, in each of the two
+)
+
 // EndCause is why the supervisor ended an instance, or that it ended by itself.
 type EndCause string
 
@@ -207,9 +213,10 @@ const (
 // names the process ids that would not die.
 type Ended struct {
 	Cause  EndCause      `json:"cause"`
-	Used   int64         `json:"used,omitempty"`  // what was measured, in the unit of the limit
-	Limit  int64         `json:"limit,omitempty"` // and the limit it exceeded
-	Status int           `json:"status"`          // exit status of the runner, -1 when a signal ended it
+	Used   int64         `json:"used,omitempty"`   // what was measured, in the unit of the limit
+	Limit  int64         `json:"limit,omitempty"`  // and the limit it exceeded
+	Unseen string        `json:"unseen,omitempty"` // of EndDisk: why not everything could be measured
+	Status int           `json:"status"`           // exit status of the runner, -1 when a signal ended it
 	Signal int           `json:"signal,omitempty"`
 	Killed int           `json:"killed"` // processes that had to be killed
 	Left   []int         `json:"left,omitempty"`

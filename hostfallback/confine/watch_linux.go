@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"cmp"
 	"os"
 	"strconv"
 	"time"
@@ -21,7 +22,7 @@ const (
 func (s *supervisor) watch(r reaping) Ended {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	full := make(chan int64, 1)
+	full := make(chan filled, 1)
 	if s.plan.Limits.Disk > 0 {
 		go s.watchDisk(r.pid, full)
 	}
@@ -36,8 +37,8 @@ func (s *supervisor) watch(r reaping) Ended {
 			return ended
 		case <-s.ordered:
 			return Ended{Cause: EndOrdered}
-		case used := <-full:
-			return Ended{Cause: EndDisk, Used: used, Limit: limits.Disk}
+		case f := <-full:
+			return Ended{Cause: EndDisk, Used: f.used, Unseen: f.unseen, Limit: limits.Disk}
 		case <-tick.C:
 			pids := descendants(os.Getpid())
 			if tasks := tasksOf(pids); limits.Processes > 0 && tasks > limits.Processes {
@@ -70,15 +71,24 @@ func tasksOf(pids []int) int {
 	return tasks
 }
 
+// filled is what was measured above the limit, or why it could not be measured.
+type filled struct {
+	used   int64
+	unseen string
+}
+
 // watchDisk measures workspace and scratch again and again, with what was deleted
-// there and is still open, and takes at most a twentieth of the time for it.
-func (s *supervisor) watchDisk(runner int, full chan<- int64) {
+// there and is still open, and takes at most a twentieth of the time for it. What
+// it cannot measure whole is over what it can watch, and so over the limit.
+func (s *supervisor) watchDisk(runner int, full chan<- filled) {
 	dirs := realPaths(s.plan.Workspace, s.plan.Scratch)
 	for {
 		begin := time.Now()
-		used := diskUse(s.plan.Workspace) + diskUse(s.plan.Scratch) + heldDisk(descendants(os.Getpid()), runner, dirs)
-		if used > s.plan.Limits.Disk {
-			full <- used
+		used, unseen := diskUse(s.plan.Workspace)
+		scratch, more := diskUse(s.plan.Scratch)
+		used += scratch + heldDisk(descendants(os.Getpid()), runner, dirs)
+		if unseen = cmp.Or(unseen, more); unseen != "" || used > s.plan.Limits.Disk {
+			full <- filled{used, unseen}
 			return
 		}
 		time.Sleep(max(diskEvery, 20*time.Since(begin)))
