@@ -43,7 +43,7 @@ type attachment struct {
 const unlimited = math.MaxInt
 
 // keep starts a runner as process 1 of a namespace, with pipes that outlive a
-// connection, and greets it with a lease.
+// connection, and greets it with a lease, if there is one.
 func keep(t *testing.T, p interpreter, lease time.Duration) *dock {
 	t.Helper()
 	return keepAs(t, p, lease, shared.script)
@@ -52,9 +52,11 @@ func keep(t *testing.T, p interpreter, lease time.Duration) *dock {
 func keepAs(t *testing.T, p interpreter, lease time.Duration, script string) *dock {
 	t.Helper()
 	d := launchKept(t, p, script)
-	d.secret = wire.NewSecret()
 	h := hello()
-	h.Lease, h.Resume = lease, d.secret
+	if lease > 0 {
+		d.secret = wire.NewSecret()
+		h.Lease, h.Resume = lease, d.secret
+	}
 	d.Peer = d.peer(unlimited, unlimited)
 	greet(t, d.rig, h)
 	return d

@@ -7,7 +7,7 @@ import fcntl
 import os
 import sys
 
-from . import native, resume, text
+from . import native, outside, text
 
 F_SETPIPE_SZ = 1031
 FIONREAD = 0x541B
@@ -216,5 +216,5 @@ def _keep(*fds):
         at = fd + 1
     os.closerange(at, at + 256)
     native.soften()
-    resume.leave()
+    outside.leave()
     return kept

@@ -6,22 +6,14 @@ that it knows the secret of hello. The answer to that nonce is what brig finds i
 place by, among bytes that user code may have chosen: code cannot print what
 depends on a nonce that it never saw. The format is fixed by wire.Resume.
 """
-import os
-import sys
 import time
 
-from _signal import SIG_BLOCK, SIG_UNBLOCK, SIGUSR1, pthread_sigmask
-
-from . import native
+from . import outside
 
 MAGIC = b"\xb7\x17brig resumes\r\n"
 ANSWER = b"\xb7\x18brig resumed\r\n"
 NONCE = PROOF = 32
 SIZE = len(MAGIC) + NONCE + PROOF
-
-SFD_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
-SIGNAL_INFO = 128  # bytes: number, errno, code, sender's process id, …
-SI_USER = 0        # it was kill; nobody can claim that for what was sent otherwise
 
 
 class Silence:
@@ -56,38 +48,16 @@ class Lease(Silence):
 def _door(secret, dumpable):
     """A door, if what it promises can be kept: user code must neither reach this
     process nor look like somebody outside."""
-    if dumpable != 0 or os.getpid() != 1 or not native.available():
+    if dumpable != 0:
         return None
-    try:
-        return Door(secret)
-    except (OSError, AttributeError):
-        return None
+    ear = outside.ear(outside.KNOCK)
+    return None if ear is None else Door(secret, ear)
 
 
 class Door:
-    def __init__(self, secret):
+    def __init__(self, secret, ear):
         self._key = secret.encode("ascii")
-        mask = 1 << (SIGUSR1 - 1)
-        # Blocked, it is queued even though process 1 ignores what has no handler.
-        pthread_sigmask(SIG_BLOCK, (SIGUSR1,))
-        try:
-            self.fd = native.call("signalfd", -1, mask.to_bytes(8, sys.byteorder).ljust(128, b"\0"), SFD_FLAGS)
-        except BaseException:
-            leave()
-            raise
-
-    def knocked(self):
-        """Whether somebody outside has knocked since the last look.
-
-        The kernel gives the sender's process id in our namespace: 0 is outside.
-        """
-        try:
-            info = os.read(self.fd, SIGNAL_INFO)
-        except BlockingIOError:
-            return False
-        code = int.from_bytes(info[8:12], sys.byteorder, signed=True)
-        sender = int.from_bytes(info[12:16], sys.byteorder)
-        return code == SI_USER and sender == 0
+        self.fd, self.knocked = ear.fd, ear.heard
 
     def answer(self, mark):
         """What to answer to a mark of brig's, or None if it does not know the secret."""
@@ -99,11 +69,6 @@ class Door:
 
     def _proof(self, side, nonce):
         return hmac(self._key, side + nonce)
-
-
-def leave():
-    """For a process that is no supervisor: the signal means there what it means anywhere."""
-    pthread_sigmask(SIG_UNBLOCK, (SIGUSR1,))
 
 
 def hmac(key, message):

@@ -9,15 +9,16 @@ import os
 import select
 import time
 
-from _signal import SIG_IGN, SIGCHLD, SIGHUP, SIGINT, SIGTERM, set_wakeup_fd, signal
+from _signal import SIG_IGN, SIGCHLD, SIGINT, set_wakeup_fd, signal
 
-from . import VERSION, calls, frames, link, native, output, procs, ready, resume, runs, streams, text, verdict
+from . import VERSION, calls, frames, link, native, output, outside, procs, ready, resume, runs, streams, text, verdict
 
 HELLO_SECONDS = 10
 CONGESTED = 1 << 20  # bytes that wait for brig; beyond, the worker has to wait too
 REPORTS_AT_ONCE = 64
 GATHER_SECONDS = 0.002  # small writes are left alone for so long, to be read together
 GATHER_BELOW = 64 << 10
+FAREWELL_SECONDS = 1  # for what brig has not read yet, once this process was asked to end
 
 
 def main(directory):
@@ -99,9 +100,27 @@ class Supervisor:
         self._wake, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal(SIGCHLD, lambda number, frame: None)  # its only use is to wake the loop
         signal(SIGINT, SIG_IGN)
-        signal(SIGHUP, lambda number, frame: self.end(0))
-        signal(SIGTERM, lambda number, frame: self.end(0))
+        self._asked = False  # to end
+        self._ear = outside.ear(outside.END)
+        if self._ear is None:
+            for number in outside.END:
+                signal(number, self._ask)
         set_wakeup_fd(wake, warn_on_full_buffer=False)
+
+    def _ask(self, number, frame):
+        self._asked = True
+
+    def _leave(self):
+        """Ends because it was asked to; what is known goes out first."""
+        until, ready = time.monotonic() + FAREWELL_SECONDS, select.poll()
+        ready.register(self.outbox.fd, select.POLLOUT)
+        self.drain()
+        self.outbox.release()
+        self.outbox.flush()
+        while self.outbox.waiting and time.monotonic() < until:
+            ready.poll(max(0, int((until - time.monotonic()) * 1000)))
+            self.outbox.flush()
+        self.end(0)
 
     def end(self, status):
         """Ends everything below and this process."""
@@ -114,7 +133,11 @@ class Supervisor:
 
     def loop(self):
         until = time.monotonic() + HELLO_SECONDS
+        if self._ear is not None:
+            self._want(self._ear.fd, select.POLLIN)
         while True:
+            if self._asked:
+                self._leave()
             waits = self._work()
             if self.hello is None:
                 waits.append(until - time.monotonic())
@@ -195,6 +218,8 @@ class Supervisor:
         elif fd == self._wake:
             os.read(fd, 4096)
             self._woken = True
+        elif self._ear is not None and fd == self._ear.fd:
+            self._asked = self._asked or self._ear.heard()
         elif self.lease.door is not None and fd == self.lease.door.fd:
             if self.lease.door.knocked():
                 self.inbox.seek()
