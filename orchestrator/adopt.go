@@ -32,6 +32,24 @@ func (o *Orchestrator) Adopt(ctx context.Context) ([]*Session, []error) {
 	if o.options.Store == nil {
 		return nil, nil
 	}
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return nil, []error{fmt.Errorf("take over sessions: %w", ErrClosed)}
+	}
+	o.adoptions.Add(1) // Close ends it, and waits until what is half taken over can be left again
+	o.mu.Unlock()
+	defer o.adoptions.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(o.life, func() { cancel(ErrClosed) })()
+
+	// What is taken over is kept under this process's name from now on.
+	if o.keeping() {
+		if err := o.hoist(); err != nil {
+			return nil, []error{err}
+		}
+	}
 	rows, err := o.options.Store.Sessions(ctx)
 	if err != nil {
 		return nil, []error{err}
@@ -114,6 +132,10 @@ func (s *Session) takeOver(ctx context.Context, row store.Session) (usable bool,
 		return false, errors.Join(fmt.Errorf("its files are gone, and so it is: %w", err), o.options.Store.Remove(ctx, row.ID))
 	}
 	s.mu.Lock()
+	if s.closing { // its lifetime was over
+		s.mu.Unlock()
+		return false, fmt.Errorf("take it up: %w", ErrClosed)
+	}
 	s.record = record{row.ID, row.Kept}
 	s.recall(row)
 	s.move(eventStart)

@@ -61,10 +61,11 @@ type Orchestrator struct {
 
 	pool *pool // handed out from only with Options.Warm
 
-	life    context.Context // ends with Close; bounds probes, the first sweep and the pool
-	end     context.CancelFunc
-	work    sync.WaitGroup // probes, the first sweep, the pool, closing sessions
-	numbers atomic.Uint64  // of instances
+	life      context.Context // ends with Close; bounds probes, the first sweep and the pool
+	end       context.CancelFunc
+	work      sync.WaitGroup // probes, the first sweep, the pool, closing sessions
+	adoptions sync.WaitGroup // calls of Adopt that are under way
+	numbers   atomic.Uint64  // of instances
 
 	mu       sync.Mutex
 	closed   bool                  // guarded by mu, as everything below
@@ -123,14 +124,18 @@ func (o *Orchestrator) Resolve(ctx context.Context, want sandbox.Kind) (Resoluti
 func (o *Orchestrator) Close(ctx context.Context) error {
 	o.mu.Lock()
 	o.closed = true
+	o.mu.Unlock()
+	o.end()
+	adopting := waitFor(ctx, &o.adoptions, "the sessions that were being taken over")
+
+	o.mu.Lock()
 	sessions := make([]*Session, 0, len(o.sessions))
 	for s := range o.sessions {
 		sessions = append(sessions, s)
 	}
 	o.mu.Unlock()
-	o.end()
-
-	errs := make([]error, len(sessions)+1)
+	errs := make([]error, len(sessions)+1, len(sessions)+2)
+	errs = append(errs, adopting)
 	var wg sync.WaitGroup
 	for i, s := range sessions {
 		wg.Go(func() { errs[i] = s.close(ctx, true) })
