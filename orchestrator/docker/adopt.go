@@ -112,7 +112,6 @@ func (b *Backend) recognise(e *engine, a sandbox.Adoption, found container.Inspe
 		}, choice: accepted.image,
 		limits: a.Base.Limits.WithDefaults(), runtime: accepted.runtime, lease: a.Base.Lease,
 		user: placing.user, seccomp: accepted.profile, cpus: e.info.NCPU, podman: e.podman,
-		tcp: e.countsTCPApart() && !accepted.runtime.kernel.own(),
 	}
 	if placing.bind {
 		if s.workspace.directory, err = resolve(a.Workspace); err != nil {

@@ -60,7 +60,7 @@ func TestRecordEvidence(t *testing.T) {
 		Info: system.Info{
 			SecurityOptions: info.SecurityOptions, Runtimes: info.Runtimes, DefaultRuntime: info.DefaultRuntime, CgroupVersion: info.CgroupVersion,
 			CgroupDriver: info.CgroupDriver, KernelVersion: info.KernelVersion, OperatingSystem: info.OperatingSystem, NCPU: info.NCPU,
-			MemoryLimit: info.MemoryLimit, SwapLimit: info.SwapLimit, KernelMemoryTCP: info.KernelMemoryTCP, PidsLimit: info.PidsLimit, CPUCfsQuota: info.CPUCfsQuota, Warnings: info.Warnings,
+			MemoryLimit: info.MemoryLimit, SwapLimit: info.SwapLimit, PidsLimit: info.PidsLimit, CPUCfsQuota: info.CPUCfsQuota, Warnings: info.Warnings,
 		},
 		Inspect: container.InspectResponse{
 			ContainerJSONBase: &container.ContainerJSONBase{

@@ -41,7 +41,6 @@ type spec struct {
 	seccomp   string
 	cpus      int // of the engine
 	podman    bool
-	tcp       bool          // buffers of TCP connections are no part of the memory limit, and may have one of their own
 	lease     time.Duration // zero: it ends with brig's stream
 }
 
@@ -110,6 +109,7 @@ func (s spec) sizes() (scratch, tmp, workspace int64) {
 //	apparmor= and label= of SecurityOpt   the engine's own profile and label apply where the machine has a module
 //	UsernsMode, PidMode, UTSMode          empty is private; "host" would switch a mapping of the engine off
 //	StorageOpt                            the root is read-only, and some engines accept a size that they ignore
+//	KernelMemoryTCP                       runc ignores it and engines repeat it; what limits TCP is read back
 //	MemorySwappiness, OomKillDisable      without swap the first says nothing; the second hangs a session at its limit
 //	CpusetCpus, blkio weights             the first fails where a processor is absent, the second is dropped silently
 //	StopTimeout                           the stop signal is SIGKILL, so nothing is waited for
@@ -162,20 +162,8 @@ func (s spec) hostConfig() *container.HostConfig {
 			NanoCPUs:   int64(s.cores() * 1e9),
 			PidsLimit:  &threads,
 			Ulimits:    s.ulimits(),
-
-			KernelMemoryTCP: s.tcpMemory(),
 		},
 	}
-}
-
-// tcpMemory is the limit for the buffers of TCP connections where they are counted
-// apart; 0: none is asked for. In whole pages of any size, as the kernel shows it. Engines
-// repeat it, and newer runc ignores it, so it is only worth what was read back.
-func (s spec) tcpMemory() int64 {
-	if !s.tcp {
-		return 0
-	}
-	return s.limits.Memory / 8 &^ 0xffff
 }
 
 // watched says that the workspace is a directory that brig has to watch, because

@@ -17,27 +17,6 @@ func exampleSpec() spec {
 	}
 }
 
-func TestHostConfigTCPMemory(t *testing.T) {
-	s := exampleSpec()
-	if got := s.hostConfig().KernelMemoryTCP; got != 0 {
-		t.Errorf("%d bytes where nothing counts them apart", got)
-	}
-	s.tcp, s.limits.Memory = true, 100_000_000
-	if got := s.hostConfig().KernelMemoryTCP; got <= 0 || got > s.limits.Memory/8 || got%(64<<10) != 0 {
-		t.Errorf("%d bytes", got)
-	}
-	for _, c := range []struct {
-		version string
-		limits  bool
-		want    bool
-	}{{"1", true, true}, {"1", false, false}, {"2", true, false}} {
-		e := &engine{info: system.Info{CgroupVersion: c.version, KernelMemoryTCP: c.limits}}
-		if got := e.countsTCPApart(); got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
-	}
-}
-
 func TestHostConfigLimits(t *testing.T) {
 	s := exampleSpec()
 	for _, memory := range []int64{minMemory, 256 << 20, 1 << 30} {

@@ -120,10 +120,6 @@ func processLimit(ev evidence) sandbox.Layer {
 	return judge(mechanism, seen, checks...)
 }
 
-// countsTCPApart tells whether an engine says that it can limit the buffers of TCP
-// connections, which control groups of version 1 do not count as memory.
-func (e *engine) countsTCPApart() bool { return e.info.CgroupVersion != "2" && e.info.KernelMemoryTCP }
-
 // tcpUncounted tells whether the memory of TCP connections was seen to be limited by
 // nothing of the container's: version 1 counts it apart, and shows no limit. Where the
 // kernel is a guest's, so are the connections.

@@ -142,7 +142,6 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 	return spec{
 		name: "brig-" + id, id: id, image: ref, choice: a.image, limits: base.Limits.WithDefaults(), runtime: a.runtime, workspace: where,
 		user: placing.user, seccomp: a.profile, cpus: e.info.NCPU, podman: e.podman, lease: base.Lease,
-		tcp: e.countsTCPApart() && !a.runtime.kernel.own(),
 	}, nil
 }
 

@@ -51,7 +51,7 @@ func (e *Engine) info(_ *daemon, w http.ResponseWriter, _ *request) {
 	e.ok(w, http.StatusOK, map[string]any{
 		"ID": e.dir, "Name": "fake", "Containers": count, "Images": images, "Driver": "overlay2",
 		"MemoryLimit": true, "SwapLimit": true, "CpuCfsPeriod": true, "CpuCfsQuota": true, "PidsLimit": true,
-		"OomKillDisable": true, "KernelMemoryTCP": !e.flavor.Podman, "CgroupDriver": "cgroupfs", "CgroupVersion": "1", "KernelVersion": "6.1.0-test",
+		"OomKillDisable": true, "CgroupDriver": "cgroupfs", "CgroupVersion": "1", "KernelVersion": "6.1.0-test",
 		"OperatingSystem": "an engine for tests", "OSType": "linux", "Architecture": runtime.GOARCH,
 		"SystemTime": time.Now().UTC().Format(time.RFC3339Nano),
 		"NCPU":       runtime.NumCPU(), "MemTotal": int64(8 << 30), "ServerVersion": e.flavor.Version,
