@@ -35,9 +35,6 @@ func (e *execution) undelivered() []string {
 	return lost
 }
 
-// oneLine joins what stands on lines of its own in a joined error.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
-
 // remarks are what did not come along and never does.
 func (e *execution) remarks() []string {
 	var out, links []string

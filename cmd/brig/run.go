@@ -274,7 +274,7 @@ func (e *execution) execute() error {
 func (p *program) closeAfter(err, closing error) error {
 	var told ended
 	if closing != nil && errors.As(err, &told) {
-		p.tui.warn(escapeLine(oneLine(closing)))
+		p.tui.warn(escapeLine(sentences(closing)))
 		p.tui.hint(askDoctor)
 		return err
 	}
