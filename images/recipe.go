@@ -59,12 +59,6 @@ func tierRecipe(tier Tier) (recipe, error) {
 	return r, nil
 }
 
-// ContentHash names what an image of the tier is built from, in hex.
-func ContentHash(tier Tier) (string, error) {
-	r, err := tierRecipe(tier)
-	return r.content, err
-}
-
 // runnerFiles is the runner's source below runner/.
 func runnerFiles() (map[string][]byte, error) {
 	files := map[string][]byte{}

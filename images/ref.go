@@ -11,7 +11,7 @@ const (
 	LabelKind      = "dev.brig.image"     // "runner", or "build" for a stage that an engine may keep as cache
 	LabelTier      = "dev.brig.tier"      // the tier, or "own"
 	LabelRunner    = "dev.brig.runner"    // runner.Hash of the source inside
-	LabelContent   = "dev.brig.content"   // ContentHash of what it was built from
+	LabelContent   = "dev.brig.content"   // hash of what it was built from, see recipe
 	LabelBase      = "dev.brig.base"      // ID of the base image
 	LabelReference = "dev.brig.reference" // of the user's own image, as the user wrote it then
 	labelStage     = "dev.brig.stage"     // on what a build on a user's image makes on the way: which image and runner
