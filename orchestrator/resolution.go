@@ -48,12 +48,12 @@ func (e *RefusedError) Error() string {
 	return e.Reason + "; try: " + e.Remedy
 }
 
-// Verdict is what a probe of the self-test saw for one layer on this boot.
-type Verdict string
+// Verdict is what the self-test saw for one layer on this boot.
+type Verdict = sandbox.Verdict
 
 const (
-	Blocked      Verdict = "blocked"
-	Allowed      Verdict = "allowed"
-	Inconclusive Verdict = "inconclusive"
-	NotSupported Verdict = "unsupported"
+	Blocked      = sandbox.Blocked
+	Allowed      = sandbox.Allowed
+	Inconclusive = sandbox.Inconclusive
+	NotSupported = sandbox.NotSupported
 )
