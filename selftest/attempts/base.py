@@ -68,6 +68,8 @@ def _child(name, w, began):
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         STEP[0] = ""
+        # Its own decoy, so that what one attempt did is not taken for another's.
+        T["decoy"] = (T.get("decoys") or {}).get(name, T.get("decoy"))
         value = ATTEMPTS[name]()
         out = _say(name, True, "", "" if value is None else value, began)
     except Missed as e:

@@ -1,0 +1,135 @@
+package selftest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const canaryFile = "canary"
+
+// plant makes a directory for each probe, and one in each of brig's own directories.
+func (p *plot) plant(probes []Probe) error {
+	for _, pr := range probes {
+		dir := filepath.Join(p.dir, "outside", pr.ID)
+		// The second name brings the secret back to an attempt that only lists.
+		if err := p.canary(dir, canaryFile, "seen-"+p.secret); err != nil {
+			return err
+		}
+		p.made[pr.ID] = look(dir)
+	}
+	own := map[string]string{}
+	for name, dir := range p.yard.options.Own {
+		if dir == "" {
+			continue
+		}
+		if err := p.missing(dir); err != nil {
+			return err
+		}
+		mine := filepath.Join(dir, ownName+p.token)
+		if err := p.yard.note(mine, false); err != nil {
+			return err
+		}
+		if err := p.canary(mine, canaryFile); err != nil {
+			return err
+		}
+		own[name] = dir
+	}
+	p.told["own"] = own
+	return nil
+}
+
+// missing makes dir and the directories above it, noting each that was not there.
+func (p *plot) missing(dir string) error {
+	var absent []string
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); err == nil || d == filepath.Dir(d) {
+			break
+		}
+		absent = append(absent, d)
+	}
+	for _, d := range slices.Backward(absent) {
+		if err := p.yard.note(d, true); err != nil {
+			return err
+		}
+		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// canary makes dir with files that hold the secret and that nobody else may read.
+func (p *plot) canary(dir string, names ...string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(p.secret), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changed tells whether the directory of a probe is not as it was made, or a file
+// with the name of the probe has come to stand in one of brig's own directories.
+func (p *plot) changed(id string) bool {
+	for _, dir := range p.yard.options.Own {
+		if _, err := os.Lstat(filepath.Join(dir, ownName+p.token, id)); err == nil && dir != "" {
+			return true
+		}
+	}
+	made, ok := p.made[id]
+	return ok && look(filepath.Join(p.dir, "outside", id)) != made
+}
+
+// look is everything about a directory that an attempt can change. Reading changes nothing of it.
+func look(dir string) string {
+	var s strings.Builder
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			fmt.Fprintf(&s, "%s: %v\n", path, err)
+			return nil
+		}
+		info, err := os.Lstat(path)
+		if err != nil {
+			fmt.Fprintf(&s, "%s: %v\n", path, err)
+			return nil
+		}
+		fmt.Fprintf(&s, "%s %s %d %d %s", path, info.Mode(), info.Size(), info.ModTime().UnixNano(), inode(info))
+		if info.Mode().IsRegular() && info.Size() < 4096 {
+			content, err := os.ReadFile(path)
+			fmt.Fprintf(&s, " %q %v", content, err)
+		}
+		s.WriteByte('\n')
+		return nil
+	})
+	fmt.Fprintln(&s, err)
+	return s.String()
+}
+
+// homeNames is the digest of the names in the user's home: an attempt inside that
+// lists the same has listed it. Empty: it cannot be listed outside either.
+func homeNames(home string) string {
+	if home == "" {
+		return ""
+	}
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return ""
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	slices.Sort(names)
+	sum := sha256.Sum256([]byte(strings.Join(names, "\n")))
+	return hex.EncodeToString(sum[:])
+}

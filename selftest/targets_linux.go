@@ -1,0 +1,128 @@
+package selftest
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const mostAddresses = 4 // of the machine that are listened on
+
+// machineAddresses are this machine's own but the loopback ones, bridges of engines included.
+func machineAddresses() []string {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var found []string
+	for _, a := range all {
+		n, ok := a.(*net.IPNet)
+		if !ok || n.IP.IsLoopback() || n.IP.IsLinkLocalUnicast() || len(found) == mostAddresses {
+			continue
+		}
+		found = append(found, n.IP.String())
+	}
+	return found
+}
+
+// devices are those that this process can open, of a list on which opening and
+// closing does nothing by itself.
+func devices() []string {
+	open := []string{}
+	for _, path := range []string{
+		"/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/vhost-net", "/dev/vhost-vsock", "/dev/vsock", "/dev/loop-control",
+		"/dev/mapper/control", "/dev/btrfs-control", "/dev/userfaultfd", "/dev/kmsg", "/dev/mem", "/dev/uinput",
+		"/dev/input/event0", "/dev/dri/renderD128", "/dev/dri/card0", "/dev/snd/seq", "/dev/hwrng",
+	} {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue
+		}
+		_ = unix.Close(fd)
+		open = append(open, path)
+	}
+	return open
+}
+
+// serviceSockets are where the services of a desktop and of an engine listen.
+func serviceSockets(env map[string]string) []string {
+	runtime := env["XDG_RUNTIME_DIR"]
+	if runtime == "" {
+		runtime = fmt.Sprintf("/run/user/%d", os.Getuid())
+	}
+	paths := []string{
+		"/var/run/docker.sock", "/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket",
+		"/tmp/.X11-unix/X0", filepath.Join(runtime, "bus"), filepath.Join(runtime, "wayland-0"), filepath.Join(runtime, "docker.sock"),
+		filepath.Join(runtime, "podman", "podman.sock"), env["SSH_AUTH_SOCK"],
+		strings.TrimPrefix(env["DOCKER_HOST"], "unix://"),
+	}
+	if path, ok := strings.CutPrefix(env["DBUS_SESSION_BUS_ADDRESS"], "unix:path="); ok {
+		path, _, _ = strings.Cut(path, ",")
+		paths = append(paths, path)
+	}
+	if name := env["WAYLAND_DISPLAY"]; name != "" {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(runtime, name)
+		}
+		paths = append(paths, name)
+	}
+	if number, ok := strings.CutPrefix(env["DISPLAY"], ":"); ok {
+		number, _, _ = strings.Cut(number, ".")
+		paths = append(paths, "/tmp/.X11-unix/X"+number)
+	}
+	absolute := paths[:0]
+	for _, path := range paths {
+		if filepath.IsAbs(path) {
+			absolute = append(absolute, path)
+		}
+	}
+	return absolute
+}
+
+func (y *yard) listenAbstract() any {
+	name := strayName + y.token
+	if y.heard.stream("unix", "@"+name) == nil {
+		return nil
+	}
+	return name
+}
+
+// listenFifo makes a pipe with a name. It is held open for both directions: whoever
+// opens it for writing finds a reader, and the reader never sees an end.
+func (y *yard) listenFifo() any {
+	path := filepath.Join(y.dir, "fifo")
+	if unix.Mkfifo(path, 0o600) != nil {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	y.heard.keep(f)
+	y.heard.active.Go(func() {
+		said := make([]byte, helloLength)
+		for {
+			n, err := f.Read(said)
+			if err != nil {
+				return
+			}
+			y.heard.hear(said[:n])
+		}
+	})
+	return path
+}
+
+// inode is what the system notes of every change of a file, its attributes included.
+func inode(info fs.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d %d %d.%d", st.Uid, st.Gid, st.Nlink, st.Ctim.Sec, st.Ctim.Nsec)
+}
