@@ -29,15 +29,15 @@ func (p *plot) plant(probes []Probe) error {
 		if dir == "" {
 			continue
 		}
-		if err := p.missing(dir); err != nil {
-			return err
+		if p.missing(dir) != nil {
+			continue
 		}
 		mine := filepath.Join(dir, ownName+p.token)
 		if err := p.yard.note(mine, false); err != nil {
 			return err
 		}
-		if err := p.canary(mine, canaryFile); err != nil {
-			return err
+		if p.canary(mine, canaryFile) != nil {
+			continue // it is not brig's to write here; no target
 		}
 		own[name] = dir
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	controlMark   = "BRIG_ST_CONTROL=" // in the environment of every process of one control run
-	controlOutput = 4 << 20            // bytes kept
-	controlGrace  = time.Second
+	controlMark   = "BRIG_ST_CONTROL="     // in the environment of every process of one control run
+	controlOutput = 4 << 20                // bytes kept
+	controlGrace  = 300 * time.Millisecond // for the end of the output
 )
 
 // control runs source as a program with nothing around it and returns what it
@@ -37,11 +37,15 @@ func (y *yard) control(ctx context.Context, source []byte, p *plot) ([]byte, err
 	ownGroup(cmd)
 	cmd.Cancel = func() error {
 		killGroup(cmd.Process)
+		killMarked(mark)
 		return cmd.Process.Kill()
 	}
 	cmd.WaitDelay = controlGrace
 	defer endsWithBrig(cmd)()
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // something was left that held the output; it is ended now
+	}
 	killMarked(mark) // what has left the group
 	if ctx.Err() != nil {
 		err = ctx.Err()

@@ -19,7 +19,6 @@ import (
 var decoyProgram string
 
 const (
-	plotMark   = "BRIG_ST_PLOT=" // in the environment of every process of a plot
 	decoyStart = 10 * time.Second
 )
 
@@ -55,9 +54,9 @@ func (p *plot) startDecoys(probes []Probe) error {
 			ids = append(ids, pr.ID)
 		}
 	}
-	// The two marks let a later run find the processes of one that was killed.
+	// The mark lets a later run find the processes of one that was killed.
 	cmd := exec.Command(p.yard.options.Python, append([]string{"-I", "-S", "-c", decoyProgram}, ids...)...)
-	cmd.Env = append(needed(p.yard.options.Environ), runMark+p.yard.token, plotMark+p.token, "BRIG_DECOY="+p.secret)
+	cmd.Env = append(needed(p.yard.options.Environ), runMark+p.yard.token, "BRIG_DECOY="+p.secret)
 	cmd.Dir = p.scratch()
 	ownGroup(cmd)
 	stdin, err := cmd.StdinPipe()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
 )
 
 const (
@@ -31,6 +32,7 @@ type plot struct {
 	made   map[string]string // by probe: how its directory looked
 	told   map[string]any
 
+	memory []byte // the secret at a place in brig's own memory
 	settle sync.Once
 }
 
@@ -44,7 +46,7 @@ func (y *yard) plot(name string, probes []Probe) (*plot, error) {
 	p.told = maps.Clone(y.shared)
 	maps.Copy(p.told, map[string]any{
 		"control": name == "control", "token": p.token, "secret": p.secret, "outside": filepath.Join(p.dir, "outside"),
-		"home": y.options.Home, "home_names": homeNames(y.options.Home), "brig": map[string]any{"pid": os.Getpid()},
+		"home": y.options.Home, "home_names": homeNames(y.options.Home), "brig": p.self(),
 		"limits": map[string]any{}, "decoy": nil, "decoys": map[string]any{},
 		"shm": "", "sysv": -1, "env": "", "fd": -1,
 	})
@@ -66,6 +68,12 @@ func (y *yard) plot(name string, probes []Probe) (*plot, error) {
 		return nil, fmt.Errorf("start the decoys of the self-test: %w", err)
 	}
 	return p, nil
+}
+
+// self is what T says of brig itself, where the secret is in memory as well.
+func (p *plot) self() map[string]any {
+	p.memory = []byte(p.secret)
+	return map[string]any{"pid": os.Getpid(), "address": uint64(uintptr(unsafe.Pointer(&p.memory[0]))), "length": len(p.memory)}
 }
 
 func (p *plot) scratch() string { return filepath.Join(p.dir, "scratch") }
@@ -112,7 +120,6 @@ func (p *plot) came(o Outcome) bool { return strings.Contains(o.Detail, p.secret
 
 // close ends the decoys and takes back what is not in the yard's directory alone.
 func (p *plot) close() error {
-	killMarked(plotMark + p.token)
 	return errors.Join(p.decoys.close(), p.unleak())
 }
 

@@ -132,6 +132,9 @@ func (y *yard) close() error {
 	for _, p := range plots {
 		errs = append(errs, p.close())
 	}
+	if len(plots) != 0 {
+		killMarked(runMark + y.token)
+	}
 	if y.heard != nil {
 		y.heard.close()
 	}

@@ -60,6 +60,8 @@ func yardProbes() []Probe {
 		{ID: "c-shm", Witness: Canary},
 		{ID: "c-env", Witness: Canary},
 		{ID: "c-fd", Witness: Canary},
+		{ID: "c-brig-mem", Witness: Canary},
+		{ID: "c-brig-fd", Witness: Canary},
 		{ID: "d-environ", Witness: Decoy},
 		{ID: "d-mem", Witness: Decoy},
 		{ID: "d-sysv", Witness: Decoy},
@@ -99,6 +101,8 @@ A = {
  "c-read": lambda i: open(out(i)).read(), "c-list": lambda i: " ".join(os.listdir(os.path.dirname(out(i)))), "c-chmod": lambda i: os.chmod(out(i), 0o640),
  "c-create": lambda i: open(out(i, "new"), "w").close(), "c-own-read": lambda i: open(own("canary")).read(), "c-own-write": lambda i: open(own(i), "w").close(),
  "c-shm": lambda i: open(T["shm"]).read(), "c-env": lambda i: os.environ[T["env"]], "c-fd": lambda i: os.pread(T["fd"], 100, 0).decode(),
+ "c-brig-mem": lambda i: os.pread(os.open("/proc/%d/mem" % T["brig"]["pid"], os.O_RDONLY), T["brig"]["length"], T["brig"]["address"]).decode(),
+ "c-brig-fd": lambda i: open("/proc/%d/fd/%d" % (T["brig"]["pid"], T["fd"])).read(),
  "d-environ": lambda i: open("/proc/%d/environ" % pid(i)).read(), "d-mem": memory, "d-sysv": sysv,
  "d-signal": lambda i: os.kill(pid(i), signal.SIGUSR1), "d-nice": lambda i: os.setpriority(os.PRIO_PROCESS, pid(i), 15),
  "d-nofile": lambda i: resource.prlimit(pid(i), resource.RLIMIT_NOFILE, (20, 20)), "d-oom": lambda i: open("/proc/%d/oom_score_adj" % pid(i), "w").write("900"),
@@ -171,14 +175,25 @@ func TestEveryWayToBeSeen(t *testing.T) {
 func TestEachAttemptAlone(t *testing.T) {
 	y := mustYard(t, yardOptions(t))
 	defer y.close()
-	for _, pr := range yardProbes() {
-		p, err := y.plot("fresh", yardProbes())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for id, s := range tryAll(t, y, p, []Probe{pr}) {
-			if want := id == pr.ID; (s == SeenYes) != want {
-				t.Errorf("after %s: %s is seen: %s", pr.ID, id, s)
+	// Each pair of probes is told apart by a digit of their numbers, both ways.
+	for digit := 1; digit < len(yardProbes()); digit *= 2 {
+		for _, set := range []bool{true, false} {
+			p, err := y.plot("fresh", yardProbes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var tried []Probe
+			in := map[string]bool{}
+			for n, pr := range yardProbes() {
+				if (n&digit != 0) == set {
+					tried = append(tried, pr)
+					in[pr.ID] = true
+				}
+			}
+			for id, s := range tryAll(t, y, p, tried) {
+				if (s == SeenYes) != in[id] {
+					t.Errorf("after %v: %s is seen: %s", in, id, s)
+				}
 			}
 		}
 	}
