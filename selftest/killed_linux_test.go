@@ -71,6 +71,13 @@ func TestKilled(t *testing.T) {
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		// The decoys and the control end by themselves; what has left its group waits for the next run.
+		for deadline := time.Now().Add(2 * time.Second); len(withMark(t, runMark+token)) > 1 && time.Now().Before(deadline); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if pids := withMark(t, runMark+token); len(pids) != 1 {
+			t.Errorf("after the kill %v are left, want the one that has left the group", pids)
+		}
 		if _, err := os.Stat(o.Root + "/" + token); err != nil {
 			t.Error("the kill left nothing, so this test shows nothing:", err)
 		}
