@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,9 +27,13 @@ func TestKilledHelper(t *testing.T) {
 	}
 	go func() {
 		// One process that brig's own end does not reach.
-		_, _ = y.control(context.Background(), []byte("import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork(): os._exit(0)\ntime.sleep(600)\n"), p)
+		source := "import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork(): os._exit(0)\n open('left', 'w').close()\ntime.sleep(600)\n"
+		_, _ = y.control(context.Background(), []byte(source), p)
 	}()
-	for len(withMark(t, runMark+y.token)) < 3+len(p.decoys.pids) {
+	for {
+		if _, err := os.Stat(filepath.Join(p.scratch(), "left")); err == nil {
+			break
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	fmt.Printf("\nyard %s\n", y.token)
