@@ -1,0 +1,293 @@
+# Files outside of the session: reading, changing, and brig's own directories.
+# Each attempt touches its own directory below T["outside"] and nothing else there.
+# "find" is a step of its own: where the path does not lead to anything, a file
+# system of the session's own stands in the way, and no rule about files.
+
+
+def outside(probe, name="canary"):
+    """A path in the probe's own directory outside, if that directory is there at all."""
+    step("find")
+    place = os.path.join(T["outside"], probe)
+    os.lstat(place)
+    return os.path.join(place, name)
+
+
+def inside(probe):
+    """A new name in the working directory, which the session may write to."""
+    return os.path.join(os.getcwd(), "%s-%d" % (probe, os.getpid()))
+
+
+def contents(path):
+    with open(path, "rb") as f:
+        return f.read(4096).decode("ascii", "replace")
+
+
+def without(path):
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+@attempt("files-read")
+def _():
+    path = outside("files-read")
+    step("open")
+    return contents(path)
+
+
+@attempt("files-list")
+def _():
+    place = os.path.dirname(outside("files-list"))
+    step("list")
+    return " ".join(os.listdir(place))
+
+
+@attempt("files-read-home")
+def _():
+    step("find")
+    home = T.get("home")
+    if not home:
+        raise Missed("absent", "there is no home directory")
+    os.stat(home)
+    # An image may have a directory of the same name, which is none of the user's.
+    step("list" if os.path.lexists(T["outside"]) else "list-other-root")
+    names = os.listdir(home)
+    import hashlib
+    if hashlib.sha256("\n".join(sorted(names)).encode("utf-8", "surrogateescape")).hexdigest() != T.get("home_names"):
+        step("compare")
+        raise Missed("absent", "another directory of that name")
+    return "%d names" % len(names)
+
+
+@attempt("files-symlink")
+def _():
+    path, link = outside("files-symlink"), inside("files-symlink")
+    step("symlink")
+    os.symlink(path, link)
+    try:
+        step("open")
+        return contents(link)
+    finally:
+        without(link)
+
+
+@attempt("files-link-in")
+def _():
+    path, link = outside("files-link-in"), inside("files-link-in")
+    step("link")
+    os.link(path, link)
+    try:
+        step("open")
+        return contents(link)
+    finally:
+        without(link)
+
+
+@attempt("files-proc-root")
+def _():
+    step("find")
+    root = "/proc/%d/root" % T["brig"]["pid"]
+    os.lstat(root)
+    step("open")
+    return contents(root + os.path.join(T["outside"], "files-proc-root", "canary"))
+
+
+@attempt("files-proc-cwd")
+def _():
+    step("find")
+    cwd = "/proc/%d/cwd" % decoy("files-proc-cwd")["pid"]
+    os.lstat(cwd)
+    step("open")
+    # The decoy works in the directory beside the one with the canaries.
+    return contents(os.path.join(cwd, "..", "outside", "files-proc-cwd", "canary"))
+
+
+@attempt("files-proc-fd")
+def _():
+    if T.get("fd", -1) < 0:
+        raise Missed("absent", "no descriptor to go for")
+    step("find")
+    path = "/proc/%d/fd/%d" % (T["brig"]["pid"], T["fd"])
+    os.lstat(os.path.dirname(path))
+    step("open")
+    return contents(path)
+
+
+@attempt("files-shm")
+def _():
+    if not T.get("shm"):
+        raise Missed("absent", "this machine has no /dev/shm")
+    step("find")
+    os.lstat(T["shm"])
+    step("open")
+    return contents(T["shm"])
+
+
+@attempt("files-write")
+def _():
+    path = outside("files-write")
+    step("open")
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    step("write")
+    os.write(fd, b"+")
+
+
+@attempt("files-create")
+def _():
+    path = outside("files-create", "planted")
+    step("open")
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+@attempt("files-mkdir")
+def _():
+    path = outside("files-mkdir", "planted")
+    step("mkdir")
+    os.mkdir(path)
+
+
+@attempt("files-plant-symlink")
+def _():
+    path = outside("files-plant-symlink", "planted")
+    step("symlink")
+    os.symlink("canary", path)
+
+
+@attempt("files-link-out")
+def _():
+    path = outside("files-link-out")
+    step("link")
+    os.link(path, os.path.join(os.path.dirname(path), "planted"))
+
+
+@attempt("files-rename")
+def _():
+    path = outside("files-rename")
+    step("rename")
+    os.rename(path, path + "-moved")
+
+
+@attempt("files-rename-out")
+def _():
+    path, own = outside("files-rename-out", "planted"), inside("files-rename-out")
+    step("prepare")
+    os.close(os.open(own, os.O_WRONLY | os.O_CREAT, 0o600))
+    try:
+        step("rename")
+        os.rename(own, path)
+    finally:
+        without(own)
+
+
+@attempt("files-rename-in")
+def _():
+    path, own = outside("files-rename-in"), inside("files-rename-in")
+    step("rename")
+    os.rename(path, own)
+    without(own)
+
+
+@attempt("files-truncate")
+def _():
+    path = outside("files-truncate")
+    step("truncate")
+    os.truncate(path, 1)
+
+
+@attempt("files-unlink")
+def _():
+    path = outside("files-unlink")
+    step("unlink")
+    os.unlink(path)
+
+
+@attempt("files-chmod")
+def _():
+    path = outside("files-chmod")
+    step("chmod")
+    os.chmod(path, 0o640)
+
+
+@attempt("files-o-path")
+def _():
+    path = outside("files-o-path")
+    step("open")
+    fd = os.open(path, os.O_PATH)
+    step("chmod")
+    os.chmod("/proc/self/fd/%d" % fd, 0o640)
+
+
+@attempt("files-utime")
+def _():
+    path = outside("files-utime")
+    step("utime")
+    os.utime(path, (1, 1))
+
+
+@attempt("files-xattr")
+def _():
+    path = outside("files-xattr")
+    step("setxattr")
+    os.setxattr(path, "user.brig", b"x")
+
+
+@attempt("files-fifo")
+def _():
+    if not T.get("fifo"):
+        raise Missed("absent", "this system has no named pipes")
+    step("find")
+    os.lstat(T["fifo"])
+    step("open")
+    fd = os.open(T["fifo"], os.O_WRONLY | os.O_NONBLOCK)
+    step("write")
+    os.write(fd, ("brig-selftest %s files-fifo\n" % T["token"]).encode())
+
+
+@attempt("files-elsewhere")
+def _():
+    # A directory that everybody may write to. A file without a name leaves nothing.
+    step("find")
+    os.lstat("/var/tmp")
+    step("open")
+    try:
+        os.close(os.open("/var/tmp", os.O_TMPFILE | os.O_RDWR, 0o600))
+    except OSError as e:
+        if e.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            raise
+        path = "/var/tmp/brig-selftest-%s" % T["token"]
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.unlink(path)
+
+
+def own(name):
+    """brig's own directory of that name, with what brig put there for this run."""
+    place = (T.get("own") or {}).get(name)
+    if not place:
+        raise Missed("absent", "brig has no such directory")
+    step("find")
+    place = os.path.join(place, "selftest-" + T["token"])
+    os.lstat(place)
+    return place
+
+
+def reads(name):
+    def read():
+        path = os.path.join(own(name), "canary")
+        step("open")
+        return contents(path)
+    attempt("brig-read-" + name)(read)
+
+
+def plants(name):
+    def plant():
+        path = os.path.join(own(name), "brig-write-" + name)
+        step("open")
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    attempt("brig-write-" + name)(plant)
+
+
+for _name in ("state", "config", "runtime", "data", "cache"):
+    reads(_name)
+for _name in ("state", "config", "runtime"):
+    plants(_name)

@@ -1,0 +1,130 @@
+package selftest
+
+import "brig/orchestrator/sandbox"
+
+// What stands in the way, in the words of reports. Where one errno may come from
+// either of two, both are named.
+const (
+	byOwnRoot     = "a file system of the session's own"
+	byOwnMode     = "the modes of files in a file system of the session's own"
+	byReadOnly    = "read-only mounts"
+	byLandlock    = "Landlock"
+	byRefer       = "Landlock, or mounts of the session's own"
+	byFilter      = "the system call filter"
+	byPIDs        = "a process namespace of the session's own"
+	byGuest       = "the guest's own kernel"
+	fixFiles      = "set host.sandbox to require, or start a Docker engine; brig doctor names what is missing"
+	gapNamespace  = "userns-*"
+	gapNotAsked   = "not-asked"
+	gapTruncate   = "landlock-abi-*-lacks-truncate"
+	gapForeign    = "foreign-*"
+	canaryCameOut = "what a canary of brig's holds comes back"
+	canaryChanged = "a directory of brig's is no longer as it was made"
+)
+
+// absent is the evidence of a path that leads nowhere: the session has another root.
+func absent() []Evidence {
+	return []Evidence{{"find", "ENOENT", byOwnRoot}, {"find", "EACCES", byOwnMode}}
+}
+
+// refused is absent and what rules about files answer at step.
+func refused(step string, more ...Evidence) []Evidence {
+	return append(append(absent(), Evidence{step, "EACCES", byLandlock}, Evidence{step, "EROFS", byReadOnly}), more...)
+}
+
+// filesProbes are those of files outside of the session, the user's and brig's own.
+func filesProbes() []Probe {
+	return append(append(fileReads(), fileWrites()...), ownDirectories()...)
+}
+
+func fileReads() []Probe {
+	read := func(id string, severity Severity, claim, attempt string, blocked []Evidence) Probe {
+		return Probe{
+			ID: id, Layer: sandbox.FSRead, Claim: claim, Attempt: attempt, Observed: canaryCameOut,
+			Witness: Canary, Blocked: blocked, Severity: severity, Fix: fixFiles, Gaps: []string{gapForeign}, Stage: Shared,
+		}
+	}
+	home := read("files-read-home", Critical, "Code cannot list your home directory.", "list the home directory",
+		append(refused("list"), Evidence{"list-other-root", "EACCES", byOwnMode}, Evidence{"list-other-root", "ENOENT", byOwnRoot}, Evidence{"compare", "absent", byOwnRoot}))
+	home.Witness, home.Observed = Program, "the names are those that brig sees there"
+	shm := read("files-shm", High, "Code cannot read what other programs keep in shared memory.", "open an object in /dev/shm by its name", refused("open"))
+	shm.Gaps = append(shm.Gaps, gapNamespace, gapNotAsked)
+	return []Probe{
+		home,
+		read("files-read", Critical, "Code cannot read your files.", "read a file outside of the session that only you may read", refused("open")),
+		read("files-list", High, "Code cannot list your directories.", "list a directory outside of the session", refused("list")),
+		read("files-symlink", Critical, "A symbolic link in the workspace leads to no file of yours.", "read a file outside through a symbolic link in the workspace", refused("open")),
+		read("files-link-in", Critical, "A file of yours cannot be linked into the workspace.", "link a file outside into the workspace and read it",
+			refused("link", Evidence{"link", "EXDEV", byRefer}, Evidence{"open", "EACCES", byLandlock})),
+		read("files-proc-root", Critical, "Code cannot reach your files through /proc.", "read a file through the root of brig's process in /proc", refused("open", Evidence{"open", "ENOENT", byOwnRoot})),
+		read("files-proc-cwd", Critical, "Code cannot reach your files through another program's working directory.", "read a file through the working directory of a process in /proc", numbered(refused("open"))),
+		read("files-proc-fd", Critical, "Code cannot reopen a file that brig has open.", "open a descriptor of brig's through /proc", refused("open", Evidence{"open", "ENOENT", byOwnRoot})),
+		shm,
+	}
+}
+
+// numbered adds that a number of a process is another's in the session.
+func numbered(e []Evidence) []Evidence {
+	return append(e, Evidence{"find", "absent", byPIDs}, Evidence{"find", "ENOENT", byPIDs})
+}
+
+func fileWrites() []Probe {
+	write := func(id string, severity Severity, claim, attempt string, blocked []Evidence, gaps ...string) Probe {
+		return Probe{
+			ID: id, Layer: sandbox.FSWrite, Claim: claim, Attempt: attempt, Observed: canaryChanged,
+			Witness: Canary, Blocked: blocked, Severity: severity, Fix: fixFiles, Gaps: append(gaps, gapForeign), Stage: Shared,
+		}
+	}
+	// Landlock has no rights for what describes a file, so nothing but read-only mounts
+	// or the filter stands in the way of these.
+	describes := func(step string) []Evidence {
+		return append(absent(), Evidence{step, "EROFS", byReadOnly}, Evidence{step, "EPERM", byFilter})
+	}
+	open := []string{gapNamespace, gapNotAsked, gapTruncate}
+	fifo := write("files-fifo", High, "Code cannot write into named pipes of your programs.", "write into a named pipe outside", refused("open"))
+	fifo.Witness, fifo.Observed = Listener, "the token arrives at the other end of the pipe"
+	elsewhere := write("files-elsewhere", High, "Code can write to its workspace and scratch space only.", "make a file in /var/tmp, where everybody may write", refused("open"), "root-*")
+	elsewhere.Witness, elsewhere.Observed = Program, "the kernel made the file; it has no name that could be looked for"
+	oom := write("processes-oom-score", Medium, "Code cannot make the kernel end your programs first when memory runs out.", "raise the score of another process in /proc", numbered(refused("open")))
+	oom.Witness, oom.Trace, oom.Observed = Decoy, "oom", "the score of a process of brig's changes"
+	return []Probe{
+		write("files-write", Critical, "Code cannot change your files.", "append to a file outside", refused("open")),
+		write("files-create", Critical, "Code cannot make files outside of its workspace.", "make a file in a directory outside", refused("open")),
+		write("files-mkdir", High, "Code cannot make directories outside of its workspace.", "make a directory outside", refused("mkdir")),
+		write("files-plant-symlink", High, "Code cannot plant symbolic links outside of its workspace.", "make a symbolic link outside", refused("symlink")),
+		write("files-link-out", High, "Code cannot give your files further names.", "link a file outside to a second name there", refused("link", Evidence{"link", "EXDEV", byRefer})),
+		write("files-rename", Critical, "Code cannot rename your files.", "rename a file outside", refused("rename", Evidence{"rename", "EXDEV", byRefer})),
+		write("files-rename-out", Critical, "A file of the workspace cannot be moved among yours.", "move a file out of the workspace", refused("rename", Evidence{"rename", "EXDEV", byRefer})),
+		write("files-rename-in", Critical, "A file of yours cannot be moved into the workspace.", "move a file outside into the workspace", refused("rename", Evidence{"rename", "EXDEV", byRefer})),
+		write("files-truncate", Critical, "Code cannot empty your files.", "cut off a file outside", refused("truncate"), gapTruncate),
+		write("files-unlink", Critical, "Code cannot remove your files.", "remove a file outside", refused("unlink")),
+		write("files-chmod", High, "Code cannot change who may read your files.", "change the mode of a file outside", describes("chmod"), open...),
+		write("files-o-path", High, "A handle on a file is no way around that.", "change the mode of a file outside through a descriptor opened with O_PATH", describes("chmod"), open...),
+		write("files-utime", Medium, "Code cannot change the times of your files.", "change the times of a file outside", describes("utime"), open...),
+		write("files-xattr", Medium, "Code cannot change the attributes of your files.", "set an extended attribute of a file outside", describes("setxattr"), open...),
+		fifo, elsewhere, oom,
+	}
+}
+
+// ownDirectories are brig's: whoever can change them decides what the next session may do.
+func ownDirectories() []Probe {
+	var all []Probe
+	for _, d := range []struct{ name, what string }{
+		{"state", "brig's records"}, {"config", "brig's settings"}, {"runtime", "brig's sockets and tokens"},
+		{"data", "the files of other sessions"}, {"cache", "brig's cache"},
+	} {
+		all = append(all, Probe{
+			ID: "brig-read-" + d.name, Layer: sandbox.FSRead, Claim: "Code cannot read " + d.what + ".",
+			Attempt: "read a file in brig's " + d.name + " directory", Observed: canaryCameOut, Witness: Canary,
+			Blocked: refused("open"), Severity: Critical, Fix: fixFiles, Gaps: []string{gapForeign}, Stage: Shared,
+		})
+	}
+	for _, d := range []struct{ name, what string }{{"state", "brig's records"}, {"config", "brig's settings"}, {"runtime", "brig's sockets and tokens"}} {
+		all = append(all, Probe{
+			ID: "brig-write-" + d.name, Layer: sandbox.FSWrite, Claim: "Code cannot add to " + d.what + ".",
+			Attempt: "make a file in brig's " + d.name + " directory", Observed: "the file is there", Witness: Canary,
+			Blocked: refused("open"), Severity: Critical, Fix: fixFiles, Gaps: []string{gapForeign}, Stage: Shared,
+		})
+	}
+	return all
+}
