@@ -141,7 +141,9 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	}
 	p, started, err := launch(ctx, b.options.Executable, plan)
 	if err == nil {
-		err = agrees(plan, started.Report)
+		if !b.options.any() {
+			err = agrees(plan, started.Report)
+		}
 		if err == nil {
 			err = satisfies(base, layers(evidence{report: started.Report, watch: started.Watch, base: base}))
 		}
@@ -209,7 +211,7 @@ func (b *Backend) plan(base sandbox.Base, in interpreter, script, workspace stri
 	limits := base.Limits
 	cpus := (limits.MilliCPU + 999) / 1000
 	inet := base.Network == sandbox.NetworkAllow
-	return confine.Plan{
+	plan := confine.Plan{
 		Token:     token,
 		Command:   []string{in.About.Executable, "-I", "-u", script},
 		Env:       environment(token, scratch, in, cpus),
@@ -222,7 +224,9 @@ func (b *Backend) plan(base sandbox.Base, in interpreter, script, workspace stri
 			Memory: limits.Memory, Processes: limits.Processes, CPUs: cpus, OpenFiles: limits.OpenFiles,
 			FileSize: limits.FileSize, Disk: limits.Workspace,
 		},
-	}, release, nil
+	}
+	b.options.spoil(&plan)
+	return plan, release, nil
 }
 
 // effective reads an empty mode as the default and an unknown one as the strictest.

@@ -22,6 +22,7 @@ type Options struct {
 	Owner string
 	// Protected are directories that no grant may contain, such as brig's own.
 	Protected []string
+	sabotaged
 }
 
 func (o Options) check() error {

@@ -21,7 +21,7 @@ type program struct {
 }
 
 func newProgram() *program {
-	return &program{stdin: os.Stdin, environ: os.Environ(), lookup: os.LookupEnv, tui: newConsole(os.Stdout, os.Stderr, os.LookupEnv)}
+	return &program{stdin: os.Stdin, environ: environ(), lookup: os.LookupEnv, tui: newConsole(os.Stdout, os.Stderr, os.LookupEnv)}
 }
 
 // ended is how a verb that has said everything already chooses its exit code.

@@ -82,13 +82,17 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 		a.build = &buildNotice{p: p, own: s.Config.Docker.Image != ""}
 		progress = a.build.show
 	}
-	if a.docker, err = p.engine(s, a.owner, progress); err != nil {
-		return a, err
-	}
-	if a.host, err = hostfallback.New(hostfallback.Options{
+	engine, host := p.engineOptions(s, a.owner, progress), hostfallback.Options{
 		Python: s.Config.Host.Python, Env: p.lookup, Cache: s.Paths.Cache, Runtime: s.Paths.Runtime,
 		Owner: a.owner.ID(), Protected: []string{s.Paths.Config, s.Paths.State, s.Paths.Data, s.Paths.Cache, s.Paths.Runtime},
-	}); err != nil {
+	}
+	if err = p.sabotage(&engine, &host); err != nil {
+		return a, err
+	}
+	if a.docker, err = docker.New(engine); err != nil {
+		return a, err
+	}
+	if a.host, err = hostfallback.New(host); err != nil {
 		return a, err
 	}
 	a.orchestrator, err = orchestrator.New(orchestrator.Options{
@@ -98,12 +102,12 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 	return a, err
 }
 
-// engine makes the docker backend; it speaks to nobody yet.
-func (p *program) engine(s settings, own *owner.Owner, progress func(images.Progress)) (*docker.Backend, error) {
-	return docker.New(docker.Options{
+// engineOptions are those of the docker backend.
+func (p *program) engineOptions(s settings, own *owner.Owner, progress func(images.Progress)) docker.Options {
+	return docker.Options{
 		Endpoint: s.Config.Docker.Endpoint, Context: s.Config.Docker.Context, Env: p.lookup,
 		Owner: own.ID(), Process: own.Token(), Images: p.trust(s.Paths), Progress: progress,
-	})
+	}
 }
 
 func (p *program) trust(paths config.Paths) *images.Trust {

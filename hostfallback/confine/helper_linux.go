@@ -91,6 +91,12 @@ type helper struct {
 	open   *os.File // lists this process's descriptors; opened before that could be refused
 }
 
+// step is one that the helper takes, and its stage for a failure.
+type step struct {
+	stage string
+	do    func() error
+}
+
 // apply runs the steps in the only order in which they work: mounts are refused
 // inside a Landlock domain, capabilities are needed for mounts and not after
 // them, and the filter comes last because it refuses what the others call.
@@ -100,10 +106,7 @@ func (h *helper) apply() *Failure {
 	if err := unix.Uname(&uts); err == nil {
 		h.report.Kernel = unix.ByteSliceToString(uts.Release[:])
 	}
-	steps := []struct {
-		stage string
-		do    func() error
-	}{
+	steps := []step{
 		{StageNamespace, h.namespace},
 		{StageSession, h.session},
 		{StageFiles, h.files},
@@ -111,6 +114,10 @@ func (h *helper) apply() *Failure {
 		{StagePrivs, h.privileges},
 		{StageLandlock, h.landlock},
 		{StageSeccomp, h.seccomp},
+	}
+	if h.plan.without("nnp") {
+		// The kernel takes a ruleset and a filter from who has no_new_privs or capabilities.
+		steps = append(slices.Delete(steps, 4, 5), step{StagePrivs, h.privileges})
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
@@ -134,11 +141,15 @@ func (h *helper) session() error {
 }
 
 func (h *helper) privileges() error {
-	if err := sys.DropCapabilities(); err != nil {
-		return err
+	if !h.plan.without("caps") {
+		if err := sys.DropCapabilities(); err != nil {
+			return err
+		}
 	}
-	if err := sys.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
-		return err
+	if !h.plan.without("nnp") {
+		if err := sys.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
+			return err
+		}
 	}
 	got, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	if err != nil {
@@ -155,7 +166,11 @@ func (h *helper) privileges() error {
 
 // files keeps every descriptor but the runner's three from it.
 func (h *helper) files() (err error) {
-	if err := sys.CloseOnExec(3); err != nil {
+	if h.plan.without("fds") {
+		// The helper's own pipes all the same: their ends say that the runner has started.
+		unix.CloseOnExec(fdHelperPlan)
+		unix.CloseOnExec(fdHelperStatus)
+	} else if err := sys.CloseOnExec(3); err != nil {
 		return err
 	}
 	h.open, err = os.Open("/proc/self/fd")

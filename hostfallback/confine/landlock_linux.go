@@ -49,6 +49,9 @@ func (h *helper) landlock() error {
 		r.Code = CodeOff
 		return nil
 	}
+	if h.plan.without(StageLandlock) {
+		return nil
+	}
 	abi, err := ll.LandlockGetABIVersion()
 	switch {
 	case errors.Is(err, unix.ENOSYS):

@@ -12,6 +12,9 @@ import (
 func (h *helper) limits() error {
 	l := h.plan.Limits
 	h.report.Limits = make(map[string]uint64)
+	if h.plan.without("rlimits") {
+		return h.affinity()
+	}
 	processes := uint64(l.Processes)
 	if !h.order.Namespace.Applied {
 		// The kernel counts every task of the user. In a user namespace of its own

@@ -42,6 +42,7 @@ type Plan struct {
 	Namespace bool `json:"namespace"`
 	// CheckOnly ends the helper after its report instead of running Command.
 	CheckOnly bool `json:"check_only,omitempty"`
+	sabotaged
 }
 
 // Grants are paths that may be used beside workspace and scratch. A path that

@@ -27,6 +27,9 @@ func (h *helper) seccomp() error {
 		r.Code = CodeOff
 		return nil
 	}
+	if h.plan.without(StageSeccomp) {
+		return nil
+	}
 	arch, ok := archOf(runtime.GOARCH)
 	if !ok {
 		r.Code = CodeSeccompArch

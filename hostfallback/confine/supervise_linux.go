@@ -55,26 +55,22 @@ type supervisor struct {
 func (s *supervisor) tell(e Event) { _ = json.NewEncoder(s.status).Encode(e) }
 
 func (s *supervisor) run() error {
-	if err := sys.CloseOnExec(3); err != nil {
-		return failure(StageFiles, err)
-	}
-	// Whatever loses its parent below becomes a child of this process and can be found.
-	if err := sys.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1); err != nil {
-		return failure(StageSession, err)
-	}
-	subreaper, err := sys.Subreaper()
-	if err == nil && !subreaper {
-		err = errors.New("orphans do not come to the supervisor")
-	}
-	if err != nil {
-		return failure(StageSession, err)
-	}
 	line, err := bufio.NewReader(io.LimitReader(s.control, maxPlan)).ReadBytes('\n')
 	if err != nil {
 		return failure(StagePlan, fmt.Errorf("read the plan: %w", err))
 	}
 	if err := json.Unmarshal(line, &s.plan); err != nil {
 		return failure(StagePlan, err)
+	}
+	if s.plan.without("fds") {
+		unix.CloseOnExec(FDControl)
+		unix.CloseOnExec(FDStatus)
+	} else if err := sys.CloseOnExec(3); err != nil {
+		return failure(StageFiles, err)
+	}
+	subreaper, err := s.adopt()
+	if err != nil {
+		return failure(StageSession, err)
 	}
 	if err := s.takeLock(); err != nil {
 		return failure(StageLock, err)
@@ -85,6 +81,9 @@ func (s *supervisor) run() error {
 	pid, report, err := s.start()
 	if err != nil {
 		return err
+	}
+	if s.plan.without("watch") {
+		s.plan.Limits = Limits{}
 	}
 	limits := s.plan.Limits
 	started := Event{Started: &Started{PID: pid, Report: report, Watch: Watch{
@@ -101,9 +100,26 @@ func (s *supervisor) run() error {
 	reaped := reap(pid)
 	s.tell(started)
 	ended := s.watch(reaped)
-	s.sweep(&ended, reaped)
+	if !s.plan.without("tree-kill") {
+		s.sweep(&ended, reaped)
+	}
 	s.tell(Event{Ended: &ended})
 	return nil
+}
+
+// adopt makes whatever loses its parent below a child of this process, where it can be found.
+func (s *supervisor) adopt() (bool, error) {
+	if s.plan.without("tree-kill") {
+		return false, nil
+	}
+	if err := sys.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1); err != nil {
+		return false, err
+	}
+	subreaper, err := sys.Subreaper()
+	if err == nil && !subreaper {
+		err = errors.New("orphans do not come to the supervisor")
+	}
+	return subreaper, err
 }
 
 // awaitOrder ends the wait when brig closes the control pipe, by intent or by
@@ -143,7 +159,7 @@ func (s *supervisor) start() (int, Report, error) {
 	o := order{Plan: s.plan, Namespace: Layer{Code: CodeNotAsked}}
 	if s.plan.Mode == ModeOff {
 		o.Namespace.Code = CodeOff
-	} else if s.plan.Namespace {
+	} else if s.plan.Namespace && !s.plan.without("namespaces") {
 		o.Namespace = Layer{Applied: true}
 		pid, report, err := s.helper(o)
 		var f *Failure

@@ -42,6 +42,7 @@ type spec struct {
 	cpus      int // of the engine
 	podman    bool
 	lease     time.Duration // zero: it ends with brig's stream
+	sabotaged
 }
 
 // place is where the workspace lives.

@@ -27,6 +27,7 @@ type Options struct {
 	// Progress hears what a build says that Prepare has to wait for, and as a note what
 	// engine is waited for where a start takes long; nil means nobody. Calls may overlap.
 	Progress func(images.Progress)
+	sabotaged
 }
 
 var errOptions = errors.New("the docker backend needs an owner and a process token of lower-case letters and digits")

@@ -142,6 +142,7 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 	return spec{
 		name: "brig-" + id, id: id, image: ref, choice: a.image, limits: base.Limits.WithDefaults(), runtime: a.runtime, workspace: where,
 		user: placing.user, seccomp: a.profile, cpus: e.info.NCPU, podman: e.podman, lease: base.Lease,
+		sabotaged: b.options.sabotaged,
 	}, nil
 }
 
@@ -213,13 +214,14 @@ func create(ctx context.Context, e *engine, s spec, labels map[string]string) (i
 	defer patience.Stop()
 	stop := context.AfterFunc(ctx, func() { patience.Reset(createGrace) })
 	defer stop()
-	host := s.hostConfig()
+	config, host := s.config(labels), s.hostConfig()
 	done, err := e.suit(host, s.seccomp)
 	if err != nil {
 		return "", nil, err
 	}
 	defer done()
-	created, err := e.cli.ContainerCreate(asking, s.config(labels), host, nil, nil, s.name)
+	s.spoil(config, host)
+	created, err := e.cli.ContainerCreate(asking, config, host, nil, nil, s.name)
 	if ctx.Err() != nil {
 		return created.ID, nil, context.Cause(ctx)
 	}
