@@ -8,9 +8,7 @@ const (
 	byOwnRoot     = "a file system of the session's own"
 	byOwnMode     = "the modes of files in a file system of the session's own"
 	byReadOnly    = "read-only mounts"
-	byLandlock    = "Landlock"
 	byRefer       = "Landlock, or mounts of the session's own"
-	byFilter      = "the system call filter"
 	byPIDs        = "a process namespace of the session's own"
 	byGuest       = "the guest's own kernel"
 	fixFiles      = "set host.sandbox to require, or start a Docker engine; brig doctor names what is missing"
@@ -110,8 +108,11 @@ func fileWrites() []Probe {
 func ownDirectories() []Probe {
 	var all []Probe
 	for _, d := range []struct{ name, what string }{
-		{"state", "brig's records"}, {"config", "brig's settings"}, {"runtime", "brig's sockets and tokens"},
-		{"data", "the files of other sessions"}, {"cache", "brig's cache"},
+		{"state", "brig's records"},
+		{"config", "brig's settings"},
+		{"runtime", "brig's sockets and tokens"},
+		{"data", "the files of other sessions"},
+		{"cache", "brig's cache"},
 	} {
 		all = append(all, Probe{
 			ID: "brig-read-" + d.name, Layer: sandbox.FSRead, Claim: "Code cannot read " + d.what + ".",

@@ -87,7 +87,10 @@ func changeProbes() []Probe {
 			ID: "processes-sysv", Layer: sandbox.UnixSockets, Claim: "Code cannot reach the System V shared memory of your other programs.",
 			Attempt: "attach a segment of a process outside by its number", Observed: canaryCameOut, Witness: Canary,
 			Blocked: []Evidence{
-				{"attach", "EINVAL", byIPC}, {"attach", "EIDRM", byIPC}, {"attach", "ENOSYS", byFilter}, {"attach", "EPERM", byFilter},
+				{"attach", "EINVAL", byIPC},
+				{"attach", "EIDRM", byIPC},
+				{"attach", "ENOSYS", byFilter},
+				{"attach", "EPERM", byFilter},
 				{"attach", "EACCES", "another user's number"},
 			},
 			Severity: High, Fix: fixProcesses, Gaps: []string{"landlock-abi-*-lacks-unix", "ipc-shared"}, Stage: Shared,

@@ -26,7 +26,8 @@ func leftProbes() []Probe {
 			ID: "environment-ancestors", Layer: sandbox.Environment, Claim: "Nor those of the processes that started it.",
 			Attempt: "read the environment of the processes above through /proc", Observed: "the value of brig's variable comes back", Witness: Canary,
 			Blocked: []Evidence{
-				{"look", "absent", "a fixed list of variables"}, {"open", "EACCES", "a runner that cannot be looked into"},
+				{"look", "absent", "a fixed list of variables"},
+				{"open", "EACCES", "a runner that cannot be looked into"},
 				{"open", "EPERM", "a runner that cannot be looked into"},
 			},
 			Severity: Critical, Fix: "brig doctor", Gaps: []string{"foreign-variable"}, Stage: Shared,
@@ -38,11 +39,24 @@ func leftProbes() []Probe {
 			Severity: Critical, Fix: "brig doctor", Stage: Shared,
 		},
 		{
+			ID: "devices-terminal", Layer: sandbox.Devices, Claim: "Code cannot read what you type.",
+			Attempt: "open a terminal of another program and read there", Observed: "what is typed into a terminal of brig's comes back", Witness: Canary,
+			Blocked: []Evidence{
+				{"find", "ENOENT", "a /dev of the session's own"},
+				{"open", "ENOENT", "a /dev of the session's own"},
+				{"open", "EACCES", "Landlock, or the modes of files"},
+				{"open", "EPERM", "the engine's rules for devices"},
+			},
+			Severity: High, Fix: fixFiles, Gaps: []string{"foreign-device", "device-added", "privileged"}, Stage: Shared,
+		},
+		{
 			ID: "devices-open", Layer: sandbox.Devices, Claim: "Code cannot open the devices of this machine.",
 			Attempt: "open each device that you may open", Observed: "the kernel opens one of them", Witness: Program,
 			Blocked: []Evidence{
-				{"find", "ENOENT", "a /dev of the session's own"}, {"open", "ENOENT", "a /dev of the session's own"},
-				{"open", "EACCES", "Landlock, or the modes of files"}, {"open", "EPERM", "the engine's rules for devices"},
+				{"find", "ENOENT", "a /dev of the session's own"},
+				{"open", "ENOENT", "a /dev of the session's own"},
+				{"open", "EACCES", "Landlock, or the modes of files"},
+				{"open", "EPERM", "the engine's rules for devices"},
 				{"find", "absent", byGuest},
 			},
 			Severity: High, Fix: fixFiles, Gaps: []string{"foreign-device", "device-added", "privileged"}, Stage: Shared,

@@ -41,6 +41,7 @@ type decoyReady struct {
 	Address  uint64         `json:"address"`
 	Length   int            `json:"length"`
 	SysV     int            `json:"sysv"`
+	Terminal string         `json:"terminal"`
 }
 
 // startDecoys needs a Python; where there is none, no control can run either.
@@ -100,7 +101,7 @@ func (p *plot) tellDecoys(r decoyReady) {
 	for id, pid := range r.Children {
 		each[id] = one(pid)
 	}
-	maps.Copy(p.told, map[string]any{"decoy": one(r.PID), "decoys": each, "sysv": r.SysV})
+	maps.Copy(p.told, map[string]any{"decoy": one(r.PID), "decoys": each, "sysv": r.SysV, "terminal": r.Terminal})
 }
 
 // follow reads what the decoys say until they are all gone.

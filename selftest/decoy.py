@@ -34,6 +34,16 @@ def segment():
         return -1
 
 
+def terminal():
+    """A terminal like those of the user's shells. Whoever reads there gets the secret."""
+    try:
+        master, slave = os.openpty()
+        os.write(master, secret + b"\n")
+        return os.ttyname(slave)
+    except (AttributeError, OSError):
+        return ""
+
+
 def stay():
     while os.read(0, 1):
         pass
@@ -56,6 +66,6 @@ for name in sys.argv[1:] if hasattr(os, "fork") else ():
     children[name] = pid
 if linux:
     libc.prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0)
-line = {"pid": os.getpid(), "children": children, "address": ctypes.addressof(held), "length": len(secret), "sysv": shared}
+line = {"pid": os.getpid(), "children": children, "address": ctypes.addressof(held), "length": len(secret), "sysv": shared, "terminal": terminal()}
 os.write(1, json.dumps(line).encode() + b"\n")
 stay()
