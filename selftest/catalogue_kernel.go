@@ -1,6 +1,10 @@
 package selftest
 
-import "brig/orchestrator/sandbox"
+import (
+	"strings"
+
+	"brig/orchestrator/sandbox"
+)
 
 // kernelCall is one system call that a probe makes, which is also its step.
 type kernelCall struct {
@@ -14,12 +18,13 @@ type kernelCall struct {
 // kernel of its own counts as well.
 func kernelProbes() []Probe {
 	const (
-		user = "Code cannot become the root of a user namespace"
-		priv = "no privilege, and the system call filter"
+		user   = "Code cannot become the root of a user namespace"
+		priv   = "no privilege for it, or the system call filter"
+		module = "Landlock, or another security module"
 	)
 	filter := []kernelCall{
-		{id: "kernel-mount", call: "mount", claim: "Code cannot mount file systems.", attempt: "mounts an empty file system, in namespaces of its own if it gets them", severity: High},
-		{id: "kernel-setns", call: "setns", claim: "Code cannot enter other namespaces.", attempt: "enters the network namespace it is in", severity: High},
+		{id: "kernel-mount", call: "mount", claim: "Code cannot mount file systems.", attempt: "mounts an empty file system, in namespaces of its own if it gets them", severity: High, also: []Evidence{{Step: "mount-own", Sign: "EPERM", By: module}, {Step: "mount-own", Sign: "EACCES", By: module}}},
+		{id: "kernel-setns", call: "setns", claim: "Code cannot enter other namespaces.", attempt: "enters the network namespace it is in", severity: High, also: []Evidence{{Step: "setns-own", Sign: "EPERM", By: module}, {Step: "setns-own", Sign: "EACCES", By: module}}},
 		{id: "kernel-userns-unshare", call: "unshare", claim: user + ".", attempt: "makes a user namespace with unshare", severity: High},
 		{id: "kernel-userns-clone", call: "clone", claim: user + " by starting a process.", attempt: "makes a user namespace with clone", severity: High},
 		{id: "kernel-userns-clone3", call: "clone3", claim: user + " by a call whose arguments no filter can read.", attempt: "makes a user namespace with clone3", severity: High},
@@ -43,11 +48,11 @@ func kernelProbes() []Probe {
 		{id: "kernel-perf", call: "perf_event_open", claim: "Code cannot use the kernel's performance counters.", attempt: "opens a counter that counts nothing", severity: Medium, also: []Evidence{{Step: "perf_event_open", Sign: "ENODEV", By: byOtherCalls}}},
 		{id: "kernel-userfaultfd", call: "userfaultfd", claim: "Code cannot make the kernel wait for its memory.", attempt: "opens a userfaultfd for faults of its own", severity: Medium},
 		{id: "kernel-add-key", call: "add_key", claim: "Code cannot put keys into the kernel.", attempt: "adds a key to its thread's own keyring", severity: Medium},
-		{id: "kernel-fsopen", call: "fsopen", claim: "Code cannot prepare file systems in the kernel.", attempt: "opens a context for one, in namespaces of its own if it gets them", severity: High},
+		{id: "kernel-fsopen", call: "fsopen", claim: "Code cannot prepare file systems in the kernel.", attempt: "opens a context for one, in namespaces of its own if it gets them", severity: High, also: []Evidence{{Step: "fsopen-own", Sign: "EPERM", By: module}, {Step: "fsopen-own", Sign: "EACCES", By: module}, {Step: "fsopen-own", Sign: "ENOSYS", By: byOtherCalls}}},
 		{id: "kernel-memfd-secret", call: "memfd_secret", claim: "Code cannot hide memory from the kernel.", attempt: "opens secret memory", severity: Low},
 		{
 			id: "kernel-tiocsti", call: "tiocsti", claim: "Code cannot type into a terminal.", attempt: "puts a line feed into the input of a terminal of its own", severity: Low,
-			also: []Evidence{{Step: "openpty", Sign: "EACCES", By: "no terminal to be had"}, {Step: "openpty", Sign: "ENOENT", By: "no terminal to be had"}, {Step: "tiocsti", Sign: "EIO", By: "the kernel's setting dev.tty.legacy_tiocsti"}, {Step: "tiocsti", Sign: "ENOTTY", By: byOtherCalls}},
+			also: []Evidence{{Step: "openpty", Sign: "EACCES", By: "files: no terminal can be opened"}, {Step: "openpty", Sign: "ENOENT", By: "files: no terminal can be opened"}, {Step: "tiocsti", Sign: "EIO", By: "the kernel's setting dev.tty.legacy_tiocsti"}, {Step: "tiocsti", Sign: "ENOTTY", By: byOtherCalls}},
 		},
 	}
 	var all []Probe
@@ -56,8 +61,14 @@ func kernelProbes() []Probe {
 		if c.id == "kernel-i386" || c.id == "kernel-x32" {
 			p.Archs = []string{"amd64"}
 		}
+		if strings.HasPrefix(c.id, "kernel-userns-") {
+			p.Blocked[0].By = "the system call filter, or the kernel's own setting"
+		}
 		if c.id == "kernel-mount" || c.id == "kernel-setns" {
 			p.Blocked[0].By = priv
+		}
+		if c.id == "kernel-mq" {
+			p.Blocked[1].By = byLandlock
 		}
 		all = append(all, p)
 	}

@@ -124,10 +124,9 @@ func familyProbes() []Probe {
 		p.Blocked = append(noSocket(), Evidence{Step: "socket", Sign: "EAFNOSUPPORT", By: byOtherCalls})
 	}
 	for i := range all[:2] {
-		all[i].Blocked = append(all[i].Blocked,
-			Evidence{Step: "unshare", Sign: "EPERM", By: "no privilege, and " + byFilter},
-			Evidence{Step: "unshare", Sign: "ENOSYS", By: "no privilege, and " + byFilter},
-			Evidence{Step: "unshare", Sign: "EACCES", By: "no privilege, and " + byFilter})
+		for _, sign := range []string{"EPERM", "EACCES", "ENOSYS", "ENOSPC"} {
+			all[i].Blocked = append(all[i].Blocked, Evidence{Step: "unshare", Sign: sign, By: "no privilege, and no namespace to get it in"})
+		}
 	}
 	return all
 }
