@@ -62,12 +62,12 @@ func (e evidence) row(id sandbox.LayerID) sandbox.Layer {
 	case sandbox.ProcessLimit:
 		return e.processLimit()
 	case sandbox.MemoryLimit:
-		return e.limited(partial(fmt.Sprintf("rlimit data=%d, tree watched at %d", e.report.Limits["data"], e.watch.Memory), "rlimit-per-process-only",
+		return e.limited(e.watching(e.watch.Memory), partial(fmt.Sprintf("rlimit data=%d, tree watched at %d", e.report.Limits["data"], e.watch.Memory), "rlimit-per-process-only",
 			"each process is bounded by the kernel, all together are measured four times a second and ended above the limit; not counted are "+e.unseenMemory(), remedyDocker), "data")
 	case sandbox.CPULimit:
 		return e.cpuLimit()
 	case sandbox.DiskLimit:
-		return e.limited(partial(fmt.Sprintf("rlimit fsize=%d, tree watched at %d", e.report.Limits["fsize"], e.watch.Disk), "disk-watched-only",
+		return e.limited(e.watching(e.watch.Disk), partial(fmt.Sprintf("rlimit fsize=%d, tree watched at %d", e.report.Limits["fsize"], e.watch.Disk), "disk-watched-only",
 			"each file is bounded by the kernel, all together are measured about once a second and the session is ended above the limit, "+unwatchable()+"; not counted are "+e.unseenDisk(), remedyDocker), "fsize")
 	case sandbox.OutputLimit:
 		return e.outputLimit()
@@ -84,15 +84,15 @@ func (e evidence) row(id sandbox.LayerID) sandbox.Layer {
 	case sandbox.Ptrace:
 		return e.ptrace()
 	case sandbox.InheritedFDs:
-		return enforced("close-on-exec on everything but the runner's three pipes")
+		return e.inheritedFDs()
 	case sandbox.Environment:
-		return enforced("a fixed list, nothing inherited")
+		return e.environment()
 	case sandbox.Devices:
 		return e.devices()
 	case sandbox.KernelSurface:
 		return e.kernelSurface()
 	case sandbox.TreeKill:
-		return enforced("subreaper sweep, twice: by the supervisor and by the runner")
+		return e.treeKill()
 	}
 	panic("BUG: no row for layer " + string(id))
 }
@@ -133,7 +133,7 @@ func missing(l confine.Layer, what string) sandbox.Layer {
 		row.Reason = "brig has no system call filter for this processor"
 		row.Remedy = remedyDocker
 	default:
-		row.Code, row.Reason = "not-applied", what+" was not applied"
+		return off("not-applied", what+" was not applied", "brig doctor")
 	}
 	return row
 }
@@ -148,6 +148,8 @@ func userns(l confine.Layer) (reason, remedy string) {
 		return "user namespaces are switched off", "sudo sysctl user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1, or start a Docker engine"
 	case confine.CodeMountOldKernel:
 		return "the kernel is older than 5.12", remedyKernel
+	case confine.CodeNotAsked:
+		return "no mount namespace was asked for", "brig doctor"
 	case confine.CodeMountRefused:
 		return "mounts inside a user namespace are refused" + errnoText(l), remedyDocker
 	default:

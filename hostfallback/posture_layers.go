@@ -2,6 +2,8 @@ package hostfallback
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"brig/orchestrator/sandbox"
 	"brig/orchestrator/wire"
@@ -14,14 +16,17 @@ func (e evidence) landlockName() string {
 
 func (e evidence) fsWrite() sandbox.Layer {
 	r := e.report
+	// Who may mount can undo a view that was made so after the namespace.
+	view := r.Namespace.Applied && (e.incapable() || r.Seccomp.Applied)
 	var row sandbox.Layer
 	switch {
-	case !r.Landlock.Applied && !r.Namespace.Applied:
+	case !r.Landlock.Applied && !view:
 		return missing(r.Landlock.Layer, "landlock")
-	case r.Namespace.Applied && r.Landlock.Applied:
+	case view && r.Landlock.Applied:
 		row = enforced(e.landlockName() + ", read-only mount namespace")
-	case r.Namespace.Applied:
-		row = enforced("read-only mount namespace")
+	case view:
+		row = partial("read-only mount namespace", "landlock-missing",
+			"named pipes of the user can be written to, which a read-only view does not see", remedyKernel)
 	case r.Landlock.Used < 3:
 		row = partial(e.landlockName(), fmt.Sprintf("landlock-abi-%d-lacks-truncate", r.Landlock.Used),
 			"files outside the workspace can be emptied, because this kernel's Landlock does not see truncation", remedyKernel)
@@ -89,6 +94,7 @@ func (e evidence) processLimit() sandbox.Layer {
 	// The number of open files is each process's own and has no layer to itself.
 	files := fmt.Sprintf(", rlimit nofile=%d", e.report.Limits["nofile"])
 	watched := fmt.Sprintf("tree watched at %d", e.watch.Processes)
+	held := e.watch.Processes > 0 || e.report.UID != 0 // the kernel's limit, or the watch
 	var row sandbox.Layer
 	switch {
 	case e.report.UID == 0:
@@ -100,11 +106,23 @@ func (e evidence) processLimit() sandbox.Layer {
 		row = partial("rlimit nproc, "+watched+files, "nproc-per-user",
 			"the kernel counts all processes of the user, so programs outside use up the limit and free it", remedyDocker)
 	}
-	return e.limited(row, "nproc", "nofile")
+	return e.limited(held, row, "nproc", "nofile")
 }
 
-// limited returns a row that is off if the runner sees a higher limit than was set.
-func (e evidence) limited(row sandbox.Layer, names ...string) sandbox.Layer {
+// watching tells whether the supervisor ends the tree above a limit.
+func (e evidence) watching(limit int64) bool { return limit > 0 }
+
+// limited returns a row that is off if what was set is not what it needs: the tree is
+// not watched, a limit is missing, or the runner sees a higher one than was set.
+func (e evidence) limited(watched bool, row sandbox.Layer, names ...string) sandbox.Layer {
+	if !watched {
+		return off("not-watched", "nobody watches the limit for the whole tree of processes", "brig doctor")
+	}
+	for _, name := range names {
+		if _, set := e.report.Limits[name]; !set {
+			return off("not-applied", "the limit "+name+" was not set", "brig doctor")
+		}
+	}
 	name := e.looser(names...)
 	if name == "" {
 		return row
@@ -170,7 +188,10 @@ func (e evidence) readBack(row sandbox.Layer, field, want string) sandbox.Layer 
 }
 
 func (e evidence) capabilities() sandbox.Layer {
-	const none = "0000000000000000"
+	if !e.incapable() {
+		return off("not-applied", "capabilities were left, "+e.report.CapEff, "brig doctor")
+	}
+	const none = noCapabilities
 	row := enforced("all sets emptied")
 	for _, field := range []string{"CapPrm", "CapAmb", "CapEff"} {
 		if row = e.readBack(row, field, none); row.State != sandbox.Enforced {
@@ -178,6 +199,48 @@ func (e evidence) capabilities() sandbox.Layer {
 		}
 	}
 	return row
+}
+
+const noCapabilities = "0000000000000000"
+
+// incapable tells whether the helper had no capabilities left.
+func (e evidence) incapable() bool { return e.report.CapEff == noCapabilities }
+
+// inheritedFDs goes by what was open in the helper when it became the runner.
+func (e evidence) inheritedFDs() sandbox.Layer {
+	if kept := e.report.Kept; !slices.Equal(kept, []int{0, 1, 2}) {
+		return off("descriptors-left", "open when the runner started, beside its three pipes: "+numbers(kept), "brig doctor")
+	}
+	return enforced("close-on-exec on everything but the runner's three pipes")
+}
+
+// environment compares names: those that the runner was started with, and those
+// that it saw.
+func (e evidence) environment() sandbox.Layer {
+	known := map[string]bool{"LC_CTYPE": true} // Python sets it for itself where the locale is plain C
+	for _, entry := range environment("", "", interpreter{}, 1) {
+		name, _, _ := strings.Cut(entry, "=")
+		known[name] = true
+	}
+	names := slices.Clone(e.report.Variables)
+	if e.observed != nil {
+		names = append(names, e.observed.Environ...)
+	}
+	slices.Sort(names)
+	foreign := slices.DeleteFunc(slices.Compact(names), func(name string) bool { return known[name] })
+	if len(foreign) > 0 {
+		return off("foreign-variable", "the runner was started with "+strings.Join(foreign, ", "), "brig doctor")
+	}
+	return enforced("a fixed list, nothing inherited")
+}
+
+// treeKill is off where orphans do not come to the supervisor, which then cannot
+// find them.
+func (e evidence) treeKill() sandbox.Layer {
+	if !e.watch.Subreaper {
+		return off("not-applied", "processes that lose their parent are not found by the supervisor", "brig doctor")
+	}
+	return enforced("subreaper sweep, twice: by the supervisor and by the runner")
 }
 
 func (e evidence) syscallFilter() sandbox.Layer {

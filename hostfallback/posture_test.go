@@ -104,7 +104,33 @@ func TestLayers(t *testing.T) {
 		}, map[sandbox.LayerID]string{sandbox.ProcessLimit: "partial nproc-per-user"}},
 		{"no landlock", noLandlock(confine.CodeLandlockNotBuilt), map[sandbox.LayerID]string{
 			sandbox.FSRead: "unsupported landlock-not-built", sandbox.Signals: "unsupported landlock-not-built",
-			sandbox.Devices: "unsupported landlock-not-built",
+			sandbox.Devices: "unsupported landlock-not-built", sandbox.FSWrite: "partial landlock-missing",
+		}},
+		{"nothing of it was done", func(e *evidence) {
+			e.report.Landlock, e.report.Seccomp, e.report.Namespace = confine.Landlock{}, confine.Seccomp{}, confine.Layer{Code: confine.CodeNotAsked}
+			e.report.PrivateShm = false
+			e.report.NoNewPrivs, e.report.CapEff, e.report.Limits, e.watch = false, "0000000000200100", nil, confine.Watch{}
+			e.report.Kept = append(e.report.Kept, 9)
+			e.report.Variables = append(e.report.Variables, "AWS_SECRET")
+		}, map[sandbox.LayerID]string{
+			sandbox.FSWrite: "off not-applied", sandbox.FSRead: "off not-applied", sandbox.NetOutbound: "off not-applied", sandbox.NetLoopback: "off not-applied",
+			sandbox.UnixSockets: "off not-applied", sandbox.ProcessLimit: "off not-applied", sandbox.MemoryLimit: "off not-watched",
+			sandbox.DiskLimit: "off not-watched", sandbox.NoNewPrivs: "off not-applied", sandbox.Capabilities: "off not-applied",
+			sandbox.SyscallFilter: "off not-applied", sandbox.Signals: "off not-applied", sandbox.Ptrace: "off not-applied", sandbox.Devices: "off not-applied",
+			sandbox.InheritedFDs: "off descriptors-left", sandbox.Environment: "off foreign-variable", sandbox.KernelSurface: "off not-applied",
+			sandbox.TreeKill: "off not-applied",
+		}},
+		{"a variable that only the runner saw", func(e *evidence) { e.observed.Environ = []string{"AWS_SECRET", "HOME", "LC_CTYPE"} }, map[sandbox.LayerID]string{
+			sandbox.Environment: "off foreign-variable",
+		}},
+		{"who may mount undoes a view", func(e *evidence) {
+			noLandlock(confine.CodeLandlockNotBuilt)(e)
+			e.report.Seccomp, e.report.CapEff = confine.Seccomp{Layer: confine.Layer{Code: confine.CodeSeccompNotBuilt}}, "0000000000200100"
+		}, map[sandbox.LayerID]string{
+			sandbox.FSWrite: "unsupported landlock-not-built", sandbox.FSRead: "unsupported landlock-not-built", sandbox.Signals: "unsupported landlock-not-built",
+			sandbox.Devices: "unsupported landlock-not-built", sandbox.Capabilities: "off not-applied", sandbox.SyscallFilter: "unsupported seccomp-not-built",
+			sandbox.KernelSurface: "unsupported seccomp-not-built", sandbox.NetOutbound: "unsupported seccomp-not-built", sandbox.NetLoopback: "unsupported seccomp-not-built",
+			sandbox.UnixSockets: "unsupported seccomp-not-built", sandbox.Ptrace: "unsupported landlock-not-built",
 		}},
 		{"no landlock, no namespace", func(e *evidence) {
 			noLandlock(confine.CodeLandlockNotBoot)(e)

@@ -248,18 +248,26 @@ func TestEachEvidenceCounts(t *testing.T) {
 		state  sandbox.LayerState
 		change func(*evidence)
 	}{
-		{"a masked file speaks", sandbox.FSRead, sandbox.Partial, func(ev *evidence) { ev.in.Attempts["read_masked"] = "ok" }},
+		{"a masked file speaks", sandbox.FSRead, sandbox.Off, func(ev *evidence) { ev.in.Attempts["read_masked"] = "ok" }},
 		{"a masked file was not tried", sandbox.FSRead, sandbox.Partial, func(ev *evidence) { delete(ev.in.Attempts, "read_masked") }},
 		{"settings writable", sandbox.FSWrite, sandbox.Partial, remount("/proc/sys", "ro,")},
 		{"root writable", sandbox.FSWrite, sandbox.Off, remount("/", "ro,")},
 		{"scratch with programs", sandbox.FSWrite, sandbox.Partial, remount("/tmp", "noexec,")},
 		{"scratch with set-id files", sandbox.FSWrite, sandbox.Partial, remount(scratchPath, "nosuid,")},
 		{"shared memory with devices", sandbox.FSWrite, sandbox.Partial, remount("/dev/shm", "nodev,")},
-		{"a device inside", sandbox.Devices, sandbox.Partial, func(ev *evidence) { ev.in.Devices = append(ev.in.Devices, "kvm") }},
+		{"a device inside", sandbox.Devices, sandbox.Off, func(ev *evidence) { ev.in.Devices = append(ev.in.Devices, "kvm") }},
 		{"devices not listed", sandbox.Devices, sandbox.Partial, func(ev *evidence) { ev.in.Devices = nil }},
-		{"a variable inside", sandbox.Environment, sandbox.Partial, func(ev *evidence) { ev.in.Environ = append(ev.in.Environ, "AWS_SECRET") }},
+		{"a variable inside", sandbox.Environment, sandbox.Off, func(ev *evidence) { ev.in.Environ = append(ev.in.Environ, "AWS_SECRET") }},
 		{"variables not listed", sandbox.Environment, sandbox.Partial, func(ev *evidence) { ev.in.Environ = nil }},
-		{"another user inside", sandbox.Capabilities, sandbox.Partial, func(ev *evidence) { ev.in.UID = 0 }},
+		{"another user inside", sandbox.Capabilities, sandbox.Off, func(ev *evidence) { ev.in.UID = 0 }},
+		{"capabilities to be had", sandbox.Capabilities, sandbox.Off, func(ev *evidence) { ev.in.Status["CapBnd"] = "00000000a80425fb" }},
+		{"a directory of the machine", sandbox.FSRead, sandbox.Off, func(ev *evidence) { ev.out.Mounts = append(ev.out.Mounts, container.MountPoint{Destination: "/home"}) }},
+		{"a writable directory of the machine", sandbox.FSWrite, sandbox.Off, func(ev *evidence) {
+			ev.out.Mounts = append(ev.out.Mounts, container.MountPoint{Destination: "/home", RW: true})
+		}},
+		{"the network of the machine", sandbox.UnixSockets, sandbox.Off, func(ev *evidence) { ev.out.HostConfig.NetworkMode = "host" }},
+		{"a network", sandbox.NetLoopback, sandbox.Off, func(ev *evidence) { ev.out.HostConfig.NetworkMode = "bridge" }},
+		{"the ipc of the machine", sandbox.UnixSockets, sandbox.Off, func(ev *evidence) { ev.out.HostConfig.IpcMode = "host" }},
 		{"every capability", sandbox.Capabilities, sandbox.Off, func(ev *evidence) {
 			for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
 				ev.in.Status[set] = "000001ffffffffff"

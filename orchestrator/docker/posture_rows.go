@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker/docker/api/types/container"
+
 	"brig/images"
 	"brig/orchestrator/sandbox"
 )
@@ -39,12 +41,13 @@ func layerRows() map[sandbox.LayerID]func(evidence) sandbox.Layer {
 
 func fsWrite(ev evidence) sandbox.Layer {
 	root, settings := ev.mount("/"), ev.mount("/proc/sys")
-	loose := ev.looseScratch()
+	loose, foreign := ev.looseScratch(), ev.foreignMounts(func(m container.MountPoint) bool { return m.RW })
 	return judge(
 		"read-only root; workspace and in-memory scratch only",
 		fmt.Sprintf("/ is %s, read-only %v; /proc/sys read-only %v; %s", printable(root.FSType), hasOption(root, "ro"), hasOption(settings, "ro"), ev.attempts("write_root", "write_workspace")),
 		vital(hasOption(root, "ro"), "root-mounted-writable", "the root is not mounted read-only inside"),
 		vital(ev.refusedWith("write_root", "EROFS", "EACCES", "EPERM"), "root-written", "a write to the root was not refused inside"),
+		vital(len(foreign) == 0, "foreign-mount-writable", "the engine mounted for writing "+strings.Join(foreign, ", ")),
 		need(ev.out.HostConfig.ReadonlyRootfs, "root-not-readonly", "the engine does not report a read-only root"),
 		need(len(loose) == 0, "scratch-loose", "in-memory file systems lack noexec, nosuid or nodev: "+strings.Join(loose, ", ")),
 		// gVisor's settings are the guest's own.
@@ -65,6 +68,17 @@ func (ev evidence) looseScratch() []string {
 	return loose
 }
 
+// foreignMounts lists what else the engine mounted of such a kind.
+func (ev evidence) foreignMounts(such func(container.MountPoint) bool) []string {
+	var foreign []string
+	for _, m := range ev.out.Mounts {
+		if m.Destination != workspacePath && m.Destination != scratchPath && m.Destination != "/tmp" && such(m) {
+			foreign = append(foreign, printable(m.Destination))
+		}
+	}
+	return foreign
+}
+
 // scratchPaths are the in-memory file systems of a container.
 func (ev evidence) scratchPaths() []string {
 	places := []string{scratchPath, "/tmp", "/dev/shm"}
@@ -75,18 +89,14 @@ func (ev evidence) scratchPaths() []string {
 }
 
 func fsRead(ev evidence) sandbox.Layer {
-	var foreign []string
-	for _, m := range ev.out.Mounts {
-		if m.Destination != workspacePath && m.Destination != scratchPath && m.Destination != "/tmp" {
-			foreign = append(foreign, printable(m.Destination))
-		}
-	}
+	foreign := ev.foreignMounts(func(container.MountPoint) bool { return true })
 	return judge(
 		"own mount namespace with the image and the workspace",
 		fmt.Sprintf("%d mounts by the engine, others: %s; %s", len(ev.out.Mounts), orNone(foreign), ev.attempts("read_masked")),
-		need(len(foreign) == 0, "foreign-mount", "the engine mounted "+strings.Join(foreign, ", ")),
+		vital(len(foreign) == 0, "foreign-mount", "the engine mounted "+strings.Join(foreign, ", ")),
 		need(len(ev.out.HostConfig.Binds) == 0 && len(ev.out.HostConfig.VolumesFrom) == 0, "foreign-bind", "the engine bound something that brig did not ask for"),
-		need(ev.attempt("read_masked") == "ENODATA", "masked-path-read", "something of the engine's machine that containers mask could be read inside"),
+		vital(ev.attempt("read_masked") != "ok", "masked-path-read", "something of the engine's machine that containers mask could be read inside"),
+		need(ev.attempt("read_masked") == "ENODATA", "masked-path-unclear", "whether what containers mask is masked was not seen inside"),
 		need(ev.mount("/").FSType != "", "root-unknown", "the runner could not see what its root is"),
 	)
 }
@@ -95,7 +105,7 @@ func netOutbound(ev evidence) sandbox.Layer {
 	return judge(
 		"own network namespace without an interface",
 		fmt.Sprintf("network mode %s; interfaces: %s", printable(string(ev.out.HostConfig.NetworkMode)), orNone(ev.in.Interfaces)),
-		need(ev.out.HostConfig.NetworkMode.IsNone(), "network-mode", "the engine reports another network mode than none"),
+		vital(ev.out.HostConfig.NetworkMode.IsNone(), "network-mode", "the engine reports another network mode than none"),
 		need(onlyLoopback(ev.in.Interfaces), "interface-seen", "the runner does not see exactly one loopback interface"),
 	)
 }
@@ -104,7 +114,7 @@ func netLoopback(ev evidence) sandbox.Layer {
 	return judge(
 		"a loopback of the container's own",
 		"interfaces: "+orNone(ev.in.Interfaces),
-		need(ev.out.HostConfig.NetworkMode.IsNone(), "network-mode", "the engine reports another network mode than none, so loopback may be shared"),
+		vital(ev.out.HostConfig.NetworkMode.IsNone(), "network-mode", "the engine reports another network mode than none, so loopback may be shared"),
 		need(onlyLoopback(ev.in.Interfaces), "interface-seen", "the runner does not see exactly one loopback interface"),
 	)
 }
@@ -113,6 +123,8 @@ func unixSockets(ev evidence) sandbox.Layer {
 	return judge(
 		"own mount, network and ipc namespaces; no socket of the host in the workspace's mount",
 		fmt.Sprintf("ipc mode %s; interfaces: %s", printable(string(ev.out.HostConfig.IpcMode)), orNone(ev.in.Interfaces)),
+		vital(!ev.out.HostConfig.NetworkMode.IsHost(), "network-of-host", "the engine reports the network of its machine, whose abstract sockets can be reached"),
+		vital(!ev.out.HostConfig.IpcMode.IsHost(), "ipc-of-host", "the engine reports the ipc namespace of its machine"),
 		need(ev.out.HostConfig.NetworkMode.IsNone() && onlyLoopback(ev.in.Interfaces), "network-shared", "the network namespace may be shared, and abstract sockets with it"),
 		need(ev.out.HostConfig.IpcMode.IsPrivate() || ev.out.HostConfig.IpcMode.IsNone(), "ipc-shared", "the ipc namespace is not the container's own"),
 	)
@@ -149,10 +161,11 @@ func capabilities(ev evidence) sandbox.Layer {
 	return judge(
 		mechanism,
 		fmt.Sprintf("%s; uid %d, uid_map %s", strings.Join(seen, " "), ev.in.UID, printable(ev.in.UIDMap)),
-		vital(len(left) < len(sets), "capabilities-left", "the kernel shows capabilities inside, or nothing about them"),
+		// Of who is not root the kernel shows none that are held, so what dropping them does is seen in the bounds.
+		vital(!slices.Contains(left, "CapBnd"), "capabilities-left", "the kernel shows that capabilities can be had inside, or nothing about them"),
 		need(len(left) == 0, "capability-left", "the kernel shows capabilities inside, in "+strings.Join(left, ", ")),
 		need(!ev.out.HostConfig.Privileged && len(ev.out.HostConfig.CapAdd) == 0, "capability-added", "the engine reports added capabilities"),
-		need(fmt.Sprint(ev.in.UID, ":", ev.in.GID) == fmt.Sprint(ev.want.user.uid, ":", ev.want.user.gid), "other-user", "code would run as another user than the one asked for"),
+		vital(fmt.Sprint(ev.in.UID, ":", ev.in.GID) == fmt.Sprint(ev.want.user.uid, ":", ev.want.user.gid), "other-user", "code would run as another user than the one asked for"),
 		need(users.code == "", users.code, users.what),
 	)
 }
@@ -260,7 +273,7 @@ func environmentLayer(ev evidence) sandbox.Layer {
 		"a fixed list of names",
 		orNone(names),
 		need(len(ev.in.Environ) > 0, "not-read", "the runner did not say which variables it was started with"),
-		need(len(foreign) == 0, "foreign-variable", "the engine added "+strings.Join(slices.Sorted(maps.Keys(foreign)), ", ")),
+		vital(len(foreign) == 0, "foreign-variable", "the engine added "+strings.Join(slices.Sorted(maps.Keys(foreign)), ", ")),
 	)
 }
 
@@ -279,8 +292,8 @@ func devices(ev evidence) sandbox.Layer {
 		"the runtime's basic devices only",
 		fmt.Sprintf("/dev has %s; %d devices, %d device requests, privileged %v", orNone(ev.in.Devices), len(host.Devices), len(host.DeviceRequests), host.Privileged),
 		need(len(ev.in.Devices) > 0, "not-read", "the runner could not list the devices inside"),
-		need(len(foreign) == 0, "foreign-device", "inside there are also the devices "+orNone(foreign)),
-		need(len(host.Devices) == 0 && len(host.DeviceRequests) == 0 && len(host.DeviceCgroupRules) == 0, "device-added", "the engine reports added devices"),
+		vital(len(foreign) == 0, "foreign-device", "inside there are also the devices "+orNone(foreign)),
+		vital(len(host.Devices) == 0 && len(host.DeviceRequests) == 0 && len(host.DeviceCgroupRules) == 0, "device-added", "the engine reports added devices"),
 		need(!host.Privileged, "privileged", "the engine reports a privileged container"),
 	)
 }

@@ -3,6 +3,7 @@
 package docker
 
 import (
+	"os"
 	"slices"
 	"strings"
 
@@ -44,9 +45,12 @@ func (s sabotaged) spoil(config *container.Config, host *container.HostConfig) {
 			host.CapDrop = nil
 		case "user":
 			config.User = "0:0"
-			// Otherwise nothing of its own could be written, which is no containment.
+			// Without capabilities not even root could enter what is another's.
 			for at, options := range host.Tmpfs {
 				host.Tmpfs[at] = strings.Replace(options, "mode=0700", "mode=0777", 1)
+			}
+			for _, m := range host.Mounts {
+				_ = os.Chmod(m.Source, 0o777) // where that fails, the start does
 			}
 		case "network-host":
 			host.NetworkMode, host.ExtraHosts, host.DNS, host.DNSSearch = "host", nil, nil, nil
