@@ -213,7 +213,7 @@ def _():
 # user namespace of its own shows what a capability would allow.
 
 
-def privileged():
+def able():
     if not CONTROL or os.geteuid() == 0:
         return
     step("control-namespace")
@@ -231,7 +231,7 @@ def status(pid="self"):
 
 @attempt("capabilities-held")
 def _():
-    privileged()
+    able()
     step("read")
     now = status()
     held = ["%s=%s" % (n, now[n]) for n in ("CapPrm", "CapEff", "CapInh", "CapAmb") if n in now and int(now[n], 16)]
@@ -243,7 +243,7 @@ def _():
 @attempt("capabilities-override")
 def _():
     """Reads a file whose mode lets nobody read it."""
-    privileged()
+    able()
     path = inside("capabilities-override")
     step("prepare")
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0))
@@ -256,7 +256,7 @@ def _():
 
 @attempt("capabilities-chroot")
 def _():
-    privileged()
+    able()
     step("chroot")
     os.chroot(".")
 
