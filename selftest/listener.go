@@ -168,6 +168,7 @@ func (y *yard) listen() error {
 	y.shared["abstract"] = y.listenAbstract()
 	y.shared["fifo"] = y.listenFifo()
 	y.shared["devices"] = devices()
+	y.shared["boot"] = kernelBoot()
 	y.shared["real"] = realSockets(y.options.Environ)
 	return nil
 }

@@ -50,6 +50,15 @@ func devices() []string {
 	return open
 }
 
+// kernelBoot names this run of this machine's kernel; another answers another name.
+func kernelBoot() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
 // serviceSockets are where the services of a desktop and of an engine listen.
 func serviceSockets(env map[string]string) []string {
 	runtime := env["XDG_RUNTIME_DIR"]
@@ -78,7 +87,8 @@ func serviceSockets(env map[string]string) []string {
 	}
 	absolute := paths[:0]
 	for _, path := range paths {
-		if filepath.IsAbs(path) {
+		// One that this user may not connect to proves nothing when code may not either.
+		if filepath.IsAbs(path) && unix.Access(path, unix.W_OK) == nil {
 			absolute = append(absolute, path)
 		}
 	}

@@ -165,7 +165,7 @@ def net_loopback_udp6():
     return inet(socket.AF_INET6, socket.SOCK_DGRAM, given("udp6"), "net-loopback-udp6", "connect-loopback")
 
 
-def privileged(function):
+def as_holder(function):
     """Opens it, and where only a privilege is missing, again as the root of own namespaces, which a person may be."""
     try:
         return function()
@@ -181,7 +181,7 @@ def net_raw():
     def opens():
         step("socket")
         socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP).close()
-    return privileged(opens)
+    return as_holder(opens)
 
 
 @attempt("net-packet")
@@ -189,7 +189,7 @@ def net_packet():
     def opens():
         step("socket")
         os.close(syscall(41, 198, 17, 3, 0))
-    return privileged(opens)
+    return as_holder(opens)
 
 
 @attempt("net-netlink")
