@@ -17,7 +17,7 @@ type Probe struct {
 	Witness  Witness
 	// Blocked lists the evidence that counts as blocked; anything else that is no
 	// success is inconclusive. A time-out never is in it.
-	Blocked  []Evidence
+	Blocked []Evidence
 	// Trace, with Witness Decoy, is what shows on the decoy when it was reached:
 	// "signal:USR1", "nice", "nofile", "oom", "sched", "exit". Empty: its secret comes back.
 	Trace    string
