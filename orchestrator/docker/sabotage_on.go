@@ -47,7 +47,8 @@ func (s sabotaged) spoil(config *container.Config, host *container.HostConfig) {
 			config.User = "0:0"
 			// Without capabilities not even root could enter what is another's.
 			for at, options := range host.Tmpfs {
-				host.Tmpfs[at] = strings.Replace(options, "mode=0700", "mode=0777", 1)
+				plain, _, _ := strings.Cut(options, ",mode=")
+				host.Tmpfs[at] = plain + ",mode=0700,uid=0,gid=0"
 			}
 			for _, m := range host.Mounts {
 				_ = os.Chmod(m.Source, 0o777) // where that fails, the start does
