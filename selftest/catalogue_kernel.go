@@ -29,8 +29,8 @@ func kernelProbes() []Probe {
 		{id: "kernel-userns-clone", call: "clone", claim: user + " by starting a process.", attempt: "makes a user namespace with clone", severity: High},
 		{id: "kernel-userns-clone3", call: "clone3", claim: user + " by a call whose arguments no filter can read.", attempt: "makes a user namespace with clone3", severity: High},
 		{id: "kernel-keyctl", call: "keyctl", claim: "Code cannot reach the kernel's keyrings.", attempt: "asks for its session's keyring", severity: High},
-		{id: "kernel-personality", call: "personality", claim: "Code cannot turn off the randomness of its addresses.", attempt: "asks for a personality without it", severity: Low},
-		{id: "kernel-handle", call: "name_to_handle_at", claim: "Code cannot name files by handles, which pass by directories.", attempt: "asks for the handle of the root directory", severity: Medium},
+		{id: "kernel-personality", call: "personality", claim: "Code cannot turn off the randomness of its addresses.", attempt: "asks for a personality without it", severity: Low, also: []Evidence{{Step: "personality", Sign: "EINVAL", By: byOtherKernel}}},
+		{id: "kernel-handle", call: "name_to_handle_at", claim: "Code cannot name files by handles, which pass by directories.", attempt: "asks for the handle of a directory", severity: Medium, also: []Evidence{{Step: "name_to_handle_at", Sign: "ENOTSUP", By: "file systems without handles"}}},
 		{id: "kernel-mq", call: "mq_open", claim: "Code cannot use message queues, which lie in no directory.", attempt: "makes a queue of its own and removes it", severity: Medium},
 		{
 			id: "kernel-i386", call: "int80", claim: "Code cannot enter the kernel by its 32-bit door.", attempt: "opens a socket with a 32-bit system call", severity: High,
@@ -68,7 +68,7 @@ func kernelProbes() []Probe {
 			p.Blocked[0].By = priv
 		}
 		if c.id == "kernel-mq" {
-			p.Blocked[1].By = byLandlock
+			p.Blocked[1].By = "Landlock, or " + byOtherKernel
 		}
 		all = append(all, p)
 	}
@@ -88,7 +88,7 @@ func (c kernelCall) probe(layer sandbox.LayerID, gaps []string) Probe {
 		ID: c.id, Layer: layer, Claim: c.claim, Attempt: c.attempt, Observed: onlyTheAnswer, Witness: Program, Severity: c.severity,
 		Blocked: append([]Evidence{
 			{Step: c.call, Sign: "EPERM", By: byFilter},
-			{Step: c.call, Sign: "EACCES", By: byFilter},
+			{Step: c.call, Sign: "EACCES", By: byOtherCalls},
 			{Step: c.call, Sign: "ENOSYS", By: byOtherCalls},
 		}, c.also...),
 		Gaps: gaps, Stage: Shared, Fix: "run brig doctor, which names the layer that is missing and how to get it",

@@ -19,7 +19,9 @@ func socketProbes() []Probe {
 	} {
 		all = append(all, Probe{
 			ID: s.id, Claim: s.claim, Attempt: "connects to a stand-in for " + s.what, Severity: s.severity,
-			Observed: heardByListener, Witness: Listener, Blocked: noPath(), Gaps: pathsOpen(),
+			Observed: heardByListener, Witness: Listener, Gaps: pathsOpen(),
+			// The control shows that somebody listens, so that a refusal is not for want of that.
+			Blocked: append(noPath(), Evidence{Step: "connect", Sign: "ECONNREFUSED", By: "another kernel, which passes no local socket on"}),
 		})
 	}
 	all = append(
@@ -37,6 +39,7 @@ func socketProbes() []Probe {
 				{Step: "socketpair", Sign: "EPERM", By: byFilter},
 				{Step: "send", Sign: "EACCES", By: byLandlock},
 				{Step: "send", Sign: "ENOENT", By: "files of its own"},
+				{Step: "send", Sign: "EISCONN", By: byOtherKernel},
 			},
 			Gaps: pathsOpen(),
 		}, Probe{
