@@ -17,6 +17,7 @@ import (
 	"brig/orchestrator"
 	"brig/orchestrator/config"
 	"brig/orchestrator/sandbox"
+	"brig/selftest"
 )
 
 // finding is one fact of "brig doctor".
@@ -144,7 +145,7 @@ func (p *program) examine(ctx context.Context, r *report) {
 		r.blame("brig", "start", stateProblem, err)
 		return
 	}
-	var engine, host, sessions, result report
+	var engine, host, sessions, tests, result report
 	var wg sync.WaitGroup
 	wg.Go(func() { p.examineEngine(ctx, &engine, a, settings) })
 	wg.Go(func() { examineBackend(ctx, &host, a.host, settings.Config.BaseFor(sandbox.Host)) })
@@ -157,7 +158,8 @@ func (p *program) examine(ctx context.Context, r *report) {
 	})
 	wg.Wait()
 	examineSessions(ctx, &sessions, a, settings.Config) // now that it is known which backends answer
-	for _, part := range []report{engine, host, sessions, result} {
+	p.examineSelftests(ctx, &tests, a, settings)
+	for _, part := range []report{engine, host, sessions, tests, result} {
 		r.findings = append(r.findings, part.findings...)
 	}
 	if err := a.close(ctx); err != nil {
@@ -232,6 +234,27 @@ func examineSessions(ctx context.Context, r *report, a *assembly, c config.Confi
 		r.add("sessions", "left behind", stateNote, "", "%s", left)
 	default:
 		r.add("sessions", "left behind", stateOK, "", "nothing")
+	}
+}
+
+// examineSelftests tells what was seen when containment was really tried. That it
+// was not tried, or too long ago, is nothing that is wrong.
+func (p *program) examineSelftests(ctx context.Context, r *report, a *assembly, s settings) {
+	states := p.selftestStates(ctx, a, s)
+	if len(states) == 0 {
+		r.add("self-test", "last", stateNote, "brig selftest", "never run")
+	}
+	for _, t := range states {
+		judged := stateOK
+		switch {
+		case t.Stale != "":
+			judged = stateNote
+		case t.Holds == selftest.Weaker:
+			judged = stateProblem
+		case t.Holds == selftest.CouldNotTell:
+			judged = stateNote
+		}
+		r.add("self-test", "last", judged, t.again(), "%s", t)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"brig/orchestrator/sandbox"
+	"brig/selftest"
 )
 
 // exitCode is the exit status of brig. All 256 numbers belong to the program that
@@ -15,6 +16,8 @@ type exitCode int
 const (
 	exitOK          exitCode = 0
 	exitFound       exitCode = 1
+	exitWeaker      exitCode = 3
+	exitUntold      exitCode = 4
 	exitTimeout     exitCode = 124
 	exitFailed      exitCode = 125
 	exitInterrupted exitCode = 130
@@ -37,6 +40,8 @@ func exitRows() []exitRow {
 		{"0", "ok", "the code ran to its end; for other verbs: all is well"},
 		{"1", "exception", "an uncaught Python exception; doctor, config check: a problem was found"},
 		{"0 to 255", "exit", "the program's own status, passed through unchanged"},
+		{"3", "", "selftest: something that is promised does not hold, or a posture says more than holds"},
+		{"4", "", "selftest: nothing that is promised was seen to fail, but not all of it could be decided"},
 		{"124", "timeout", "the time limit ended the run, as with timeout(1)"},
 		{"125", "refused, backend-lost, internal", "brig refused or failed; the message says why and what to type next"},
 		{"125", "ok", "the code ran to its end, but a file could not be brought back, a figure not saved or the session not removed; \"warnings\" say which"},
@@ -73,6 +78,20 @@ func exitOf(cause sandbox.Cause, status, signal int) exitCode {
 		return exitFailed
 	default:
 		panic(fmt.Sprintf("BUG: cause %q has no exit code", cause))
+	}
+}
+
+// exitOfSelftest maps how a self-test ended to brig's own exit code.
+func exitOfSelftest(h selftest.Holds) exitCode {
+	switch h {
+	case selftest.Held:
+		return exitOK
+	case selftest.Weaker:
+		return exitWeaker
+	case selftest.CouldNotTell:
+		return exitUntold
+	default:
+		panic(fmt.Sprintf("BUG: a self-test that ended as %q has no exit code", h))
 	}
 }
 

@@ -131,6 +131,12 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 		})
 	}
 	session, err := open()
+	if unverified(err) {
+		var tested bool
+		if tested, err = p.verify(sig.ctx, a, settings, o.json, err); tested {
+			session, err = open()
+		}
+	}
 	var consent []string
 	if o.accept && unaccepted(err) {
 		if consent, err = p.accept(settings.Paths, o.json); err == nil {

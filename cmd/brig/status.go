@@ -42,6 +42,7 @@ type statusAnswer struct {
 	Engine     engineAnswer            `json:"engine"`
 	Sessions   sessionsAnswer          `json:"sessions"`
 	Cleared    clearedAnswer           `json:"cleared"`
+	Selftest   []selftestState         `json:"selftest,omitempty"` // the latest of each backend and variant
 	Layers     []sandbox.Layer         `json:"layers"`
 	Warnings   []string                `json:"warnings"`
 	Consent    *consent                `json:"uncontained_accepted,omitempty"`
@@ -92,6 +93,7 @@ func (p *program) lookAround(ctx context.Context, settings settings, a *assembly
 		s.Consent = &c
 	}
 	s.Cleared = clearUp(ctx, a.orchestrator)
+	s.Selftest = p.selftestStates(ctx, a, settings)
 	return s, nil
 }
 
@@ -109,6 +111,15 @@ func (p *program) printStatus(s statusAnswer) {
 		p.printEngine(s.Engine)
 	}
 	fmt.Fprintf(out, "warm        %s\nkept        %s\n", s.Sessions.warm(), s.Sessions.kept())
+	for i, t := range s.Selftest {
+		fmt.Fprintf(out, "%-11s %s\n", []string{"self-test", ""}[min(i, 1)], escapeLine(t.String()))
+		if again := t.again(); again != "" {
+			fmt.Fprintf(out, "            → %s\n", again)
+		}
+	}
+	if len(s.Selftest) == 0 {
+		fmt.Fprintln(out, "self-test   never run: brig selftest")
+	}
 	if left := s.Cleared.String(); left != "" {
 		fmt.Fprintf(out, "cleared     %s\n", escapeLine(left))
 	}

@@ -95,10 +95,14 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 	if a.host, err = hostfallback.New(host); err != nil {
 		return a, err
 	}
-	a.orchestrator, err = orchestrator.New(orchestrator.Options{
+	options := orchestrator.Options{
 		Backends: []sandbox.Backend{a.docker, a.host}, Config: s.Config, Paths: s.Paths, Owner: a.owner,
 		Acknowledged: func() bool { return orchestrator.Acknowledged(s.Paths) },
-	})
+	}
+	if s.Config.BaseFor(sandbox.Host).Mode == sandbox.ModeRequire {
+		options.Verdicts = func() map[sandbox.LayerID]sandbox.Verdict { return p.hostVerdicts(context.Background(), a, s) }
+	}
+	a.orchestrator, err = orchestrator.New(options)
 	return a, err
 }
 

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"strings"
 
 	"brig/orchestrator/sandbox"
 )
@@ -18,4 +19,24 @@ func (b *Backend) Runtime(ctx context.Context, base sandbox.Base) (name, why str
 		return "", "", err
 	}
 	return printable(r.engine), r.why, nil
+}
+
+// Runtimes lists the engine's runtimes by the names that docker.runtime takes, the
+// engine's default first. Shims that only are another name of the default are left
+// out, and so is everything that Podman lists, for it lists what is not installed.
+func (b *Backend) Runtimes(ctx context.Context) ([]string, error) {
+	e, err := b.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{e.info.DefaultRuntime}
+	if e.podman {
+		return names, nil
+	}
+	for _, name := range sortedNames(e.info.Runtimes) {
+		if name != e.info.DefaultRuntime && !strings.HasPrefix(name, "io.containerd.runc.") && !strings.HasPrefix(name, "io.containerd.runtime.") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }

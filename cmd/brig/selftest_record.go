@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"brig/orchestrator/sandbox"
+	"brig/selftest"
+)
+
+// forecastTimeout bounds how long a backend may take to say what it would enforce,
+// where only an earlier self-test is to be held against it.
+const forecastTimeout = 2 * time.Second
+
+// selftestRecords is where reports of earlier self-tests are kept.
+func selftestRecords(s settings) string { return filepath.Join(s.Paths.State, "selftest") }
+
+func keepReport(s settings, r selftest.Report) error {
+	return selftest.Save(selftestRecords(s), r)
+}
+
+// remembered is an earlier self-test, and why it says nothing about now.
+type remembered struct {
+	selftest.Report
+	Stale string `json:"stale,omitempty"`
+}
+
+// remembered are the earlier self-tests, each held against this machine, this brig
+// and what its backend would enforce now.
+func (p *program) remembered(ctx context.Context, a *assembly, s settings) []remembered {
+	var all []remembered
+	for _, record := range selftest.Load(selftestRecords(s)) {
+		r := remembered{Report: record}
+		base := s.Config.BaseFor(record.Backend)
+		switch record.Backend {
+		case sandbox.Docker:
+			base.Runtime = record.Variant
+		case sandbox.Host:
+			base.Mode = sandbox.Mode(record.Variant)
+		}
+		policy, err := policyNow(ctx, a, record.Backend, base)
+		if err != nil {
+			policy = record.Policy // that it cannot be used now is said elsewhere
+		}
+		r.Stale, _ = selftest.Stale(record, selftest.ThisMachine(), readVersion().Version, policy)
+		all = append(all, r)
+	}
+	return all
+}
+
+// policyNow is the digest of what a backend would enforce now.
+func policyNow(ctx context.Context, a *assembly, kind sandbox.Kind, base sandbox.Base) (string, error) {
+	b := a.backend(kind)
+	if b == nil {
+		return "", errNoSubject
+	}
+	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
+	defer cancel()
+	layers, err := b.Capabilities(ctx, base)
+	if err != nil {
+		return "", err
+	}
+	return selftest.Policy(kind, layers), nil
+}
+
+// selftestState is an earlier self-test in short.
+type selftestState struct {
+	Backend sandbox.Kind   `json:"backend"`
+	Variant string         `json:"variant,omitempty"`
+	Holds   selftest.Holds `json:"holds"`
+	Line    string         `json:"line"`
+	Started time.Time      `json:"started"`
+	Stale   string         `json:"stale,omitempty"` // why it does not count any more
+}
+
+func (p *program) selftestStates(ctx context.Context, a *assembly, s settings) []selftestState {
+	var states []selftestState
+	for _, r := range p.remembered(ctx, a, s) {
+		states = append(states, selftestState{r.Backend, r.Variant, r.Holds, r.Line, r.Started, r.Stale})
+	}
+	return states
+}
+
+func (s selftestState) String() string {
+	text := fmt.Sprintf("%s: %s, %s", subjectName(s.Backend, s.Variant), s.Line, s.Started.Local().Format("2006-01-02 15:04"))
+	if s.Stale != "" {
+		text += "; stale: " + s.Stale
+	}
+	return text
+}
+
+// again is the command that repeats it, where there is a reason to.
+func (s selftestState) again() string {
+	if s.Stale == "" && s.Holds == selftest.Held {
+		return ""
+	}
+	return "brig selftest --backend " + string(s.Backend)
+}
+
+// lastSelftest shows what earlier self-tests saw.
+func (p *program) lastSelftest(parent context.Context, o selftestOptions) error {
+	return p.looking(parent, func(ctx context.Context, s settings, a *assembly) error {
+		shown := []remembered{}
+		for _, r := range p.remembered(ctx, a, s) {
+			if o.backend.value == "" || o.backend.value == allBackends || o.backend.value == string(r.Backend) {
+				shown = append(shown, r)
+			}
+		}
+		if len(shown) == 0 {
+			return &failure{Code: "selftest-never", Message: "no self-test has run here yet", Remedy: "brig selftest", Exit: exitFailed}
+		}
+		var reports []selftest.Report
+		for _, r := range shown {
+			reports = append(reports, r.Report)
+		}
+		if err := p.writeReport(o, reports); err != nil {
+			return err
+		}
+		if o.json {
+			return p.printJSON(map[string]any{"reports": shown})
+		}
+		for _, r := range shown {
+			if o.report == "-" {
+				break
+			}
+			p.printSelftest(r.Report, o.evidence)
+			p.tui.note("that was on %s", r.Started.Local().Format("2006-01-02 15:04"))
+			if r.Stale != "" {
+				p.tui.warn("stale: " + escapeLine(r.Stale))
+				p.tui.hint("brig selftest --backend " + string(r.Backend))
+			}
+		}
+		return nil
+	})
+}

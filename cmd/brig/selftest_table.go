@@ -1,0 +1,174 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"brig/orchestrator/sandbox"
+	"brig/selftest"
+)
+
+// tableWidth is how wide the table is where no terminal says otherwise.
+const tableWidth = 100
+
+// printSelftest shows one report: a row for each layer, then what got through or
+// could not be told, and in the end the one line.
+func (p *program) printSelftest(r selftest.Report, evidence bool) {
+	out := p.tui.stdout
+	identity := cmp.Or(r.Posture.Identity, "nothing was started")
+	p.wrapped(subjectName(r.Backend, r.Variant)+"  ", "  ", escapeLine(fmt.Sprintf("(%s, posture %.8s)", identity, r.Posture.Digest())))
+	fmt.Fprintln(out)
+	fmt.Fprintf(out, "  %-17s  %-11s  %s\n", "layer", "posture", "seen")
+	for _, l := range r.Layers {
+		p.printVerdict(l)
+	}
+	p.printOpen(r)
+	if evidence {
+		p.printEvidence(r)
+	}
+	for _, note := range r.Notes {
+		p.wrapped("  note: ", "        ", escapeLine(note))
+	}
+	line := escapeLine(r.Line)
+	if r.Holds != selftest.Held {
+		line = out.styled(styleWarning, line)
+	}
+	fmt.Fprintf(out, "\n%s: %s  (%d probes, %.1f s)\n", subjectName(r.Backend, r.Variant), line, len(r.Probes), r.Took.Seconds())
+}
+
+// printVerdict is the row of one layer.
+func (p *program) printVerdict(l selftest.LayerResult) {
+	out := p.tui.stdout
+	verdict := fmt.Sprintf("%-12s", l.Verdict)
+	switch {
+	case l.Verdict == sandbox.Allowed && (l.Promised || l.Lied):
+		verdict = out.styled(styleError, verdict)
+	case l.Verdict == sandbox.Allowed, l.Verdict == sandbox.Inconclusive:
+		verdict = out.styled(styleWarning, verdict)
+	}
+	reason := l.Reason
+	if l.Lied {
+		reason = strings.TrimSuffix("the posture says that it is enforced; "+reason, "; ")
+	}
+	row := fmt.Sprintf("  %-17s  %-11s  %s", l.Layer.ID, l.Layer.State, verdict)
+	if reason == "" {
+		fmt.Fprintln(out, strings.TrimRight(row, " "))
+		return
+	}
+	p.wrapped(row+"  ", strings.Repeat(" ", 2+17+2+11+2+12+2), escapeLine(reason))
+}
+
+// printOpen lists what got through without being told, with what helps, and what
+// could not be told.
+func (p *program) printOpen(r selftest.Report) {
+	out := p.tui.stdout
+	first := true
+	head := func(id string, v sandbox.Verdict, reason string) {
+		if first {
+			fmt.Fprintln(out)
+			first = false
+		}
+		p.wrapped(fmt.Sprintf("  %s  %s  ", id, v), "    ", escapeLine(reason))
+	}
+	for _, probe := range r.Probes {
+		switch {
+		case probe.Verdict == sandbox.Allowed && !probe.Expected:
+			head(probe.Probe, probe.Verdict, probe.Reason)
+			if fix := fixOf(probe.Probe); fix != "" {
+				p.wrapped("    → ", "      ", escapeLine(fix))
+			}
+		case probe.Verdict == sandbox.Inconclusive:
+			head(probe.Probe, probe.Verdict, probe.Reason)
+		}
+	}
+}
+
+func fixOf(id string) string {
+	all := selftest.Catalogue()
+	if i := slices.IndexFunc(all, func(p selftest.Probe) bool { return p.ID == id }); i >= 0 {
+		return all[i].Fix
+	}
+	return ""
+}
+
+// printEvidence shows every probe with its control and its attempts.
+func (p *program) printEvidence(r selftest.Report) {
+	out := p.tui.stdout
+	for _, probe := range r.Probes {
+		said := cmp.Or(probe.By, probe.Reason)
+		if probe.Verdict != sandbox.Blocked {
+			said = cmp.Or(probe.Reason, probe.By)
+		}
+		fmt.Fprintf(out, "\n  %s  %s\n", probe.Probe, probe.Verdict)
+		p.wrapped("    ", "    ", escapeLine(fmt.Sprintf("%s · %s: %s", probe.Layer, probe.Severity, said)))
+		p.wrapped("    control  ", "             ", escapeLine(outcomeWords(probe.Control)))
+		for _, a := range probe.Attempts {
+			p.wrapped(fmt.Sprintf("    %-8s ", a.In), "             ", escapeLine(outcomeWords(a.Outcome)))
+		}
+	}
+}
+
+// outcomeWords is one attempt in a line.
+func outcomeWords(o selftest.Outcome) string {
+	var b strings.Builder
+	switch {
+	case !o.Ran:
+		b.WriteString("did not run")
+	case o.TimedOut:
+		b.WriteString("reached its time limit")
+	case o.OK:
+		b.WriteString("succeeded")
+	default:
+		b.WriteString("failed")
+		if o.Step != "" {
+			b.WriteString(" at " + o.Step)
+		}
+		if o.Sign != "" {
+			b.WriteString(" with " + o.Sign)
+		}
+	}
+	switch o.Seen {
+	case selftest.SeenYes:
+		b.WriteString(", seen from outside")
+	case selftest.SeenNo:
+		b.WriteString(", nothing seen from outside")
+	}
+	if o.Detail != "" {
+		b.WriteString(": " + o.Detail)
+	}
+	return b.String()
+}
+
+// wrapped writes text in lines of the terminal's width; rest begins all but the first.
+func (p *program) wrapped(begin, rest, text string) {
+	out := p.tui.stdout
+	most := tableWidth
+	if out.terminal {
+		most = out.width
+	}
+	line, used := begin, visible(begin)
+	start := true
+	for _, w := range strings.Fields(text) {
+		n := utf8.RuneCountInString(w)
+		if !start && used+1+n > most {
+			fmt.Fprintln(out, strings.TrimRight(line, " "))
+			line, used, start = rest, utf8.RuneCountInString(rest), true
+		}
+		if !start {
+			line, used = line+" ", used+1
+		}
+		line, used, start = line+w, used+n, false
+	}
+	fmt.Fprintln(out, strings.TrimRight(line, " "))
+}
+
+// visible counts the characters of a line that take room on a terminal.
+func visible(s string) int {
+	for _, style := range []string{styleDim, styleWarning, styleError, styleReset} {
+		s = strings.ReplaceAll(s, style, "")
+	}
+	return utf8.RuneCountInString(s)
+}

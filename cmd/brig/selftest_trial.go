@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"brig/orchestrator"
+	"brig/selftest"
+)
+
+// trial runs self-tests and keeps what they saw.
+type trial struct {
+	p        *program
+	a        *assembly
+	settings settings
+	only     []string
+	quiet    bool // nothing is drawn
+}
+
+// run tests one subject. What was tried in part is not kept: it says too little.
+func (t *trial) run(ctx context.Context, s selftest.Subject) (selftest.Report, error) {
+	o := t.p.trialOptions(ctx, t.a, t.settings)
+	o.Only = t.only
+	drawing := &trialProgress{s: t.p.tui.stderr, name: subjectName(s.Kind, s.Variant)}
+	if !t.quiet && t.p.tui.stderr.terminal {
+		o.Progress = drawing.show
+	}
+	r, err := selftest.Run(ctx, s, o)
+	t.p.tui.stderr.wipe()
+	t.a.build.done(err)
+	if err != nil {
+		return r, err
+	}
+	if len(t.only) > 0 {
+		return r, nil
+	}
+	return r, keepReport(t.settings, r)
+}
+
+// announceTrial says that less is tested than was configured, as a run would.
+func (p *program) announceTrial(r orchestrator.Resolution) {
+	for _, refusal := range r.Refusals {
+		p.tui.note("testing %s, for a session would get it: %s", r.Resolved, escapeLine(refusal.Reason))
+	}
+}
+
+// trialProgress is one live line.
+type trialProgress struct {
+	s    *stream
+	name string
+}
+
+func (d *trialProgress) show(e selftest.Progress) {
+	text := e.Stage
+	if r := e.Result; r != nil {
+		text = fmt.Sprintf("%s %s", r.Probe, r.Verdict)
+	}
+	line := fmt.Sprintf("brig: testing %s  %d/%d  %s", d.name, e.Done, e.Total, escapeLine(text))
+	d.s.wipe()
+	io.WriteString(d.s.w, d.s.styled(styleDim, cut(line, d.s.width-1)))
+	d.s.cursor.live, d.s.cursor.mid = true, true
+}
+
+// checkReport looks at where the report goes before anything is tried.
+func checkReport(name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return input("brig selftest --report "+quote(filepath.Join(name, "selftest.md")), "%s cannot be written: it is a directory", name)
+	}
+	if _, err := os.Stat(dirOf(name)); err != nil {
+		return input("mkdir -p "+quote(dirOf(name)), "%s cannot be written: %s", name, because(err))
+	}
+	return nil
+}
+
+// writeReport writes Markdown for a reviewer to a file, or with - to standard output.
+func (p *program) writeReport(o selftestOptions, reports []selftest.Report) error {
+	name := o.report
+	if name == "" {
+		return nil
+	}
+	var b strings.Builder
+	for i, r := range reports {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(r.Markdown())
+	}
+	if name == "-" {
+		_, err := io.WriteString(p.tui.stdout, b.String())
+		return err
+	}
+	if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
+		return input("ls -ld "+quote(dirOf(name)), "%s cannot be written: %s", name, because(err))
+	}
+	if !o.json {
+		p.tui.note("the report is in %s", escapeLine(name))
+	}
+	return nil
+}
