@@ -37,7 +37,7 @@ func (o *Orchestrator) takeUp(ctx context.Context, l launch, lost *lostInstance)
 	if !can || lost.adoption.Handle.Name == "" {
 		return bound{}, fmt.Errorf("the %s sandbox ended with the brig that started it: %w", lost.kind, sandbox.ErrGone)
 	}
-	r, err := o.resolve(ctx, question{want: l.want, base: l.base})
+	r, err := o.resolve(ctx, question{want: l.want, base: l.base, trial: l.trial})
 	if err != nil {
 		return bound{}, err
 	}

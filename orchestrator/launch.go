@@ -18,6 +18,7 @@ type launch struct {
 	want      sandbox.Kind  // empty: the configured backend
 	base      *sandbox.Base // nil: as configured for the backend that is resolved
 	workspace string
+	trial     bool          // see SessionOptions.Trial
 	claim     sandbox.Claim // without an ID
 }
 
@@ -38,7 +39,7 @@ type bound struct {
 func (o *Orchestrator) launch(ctx context.Context, l launch) (bound, error) {
 	failed := map[sandbox.Kind]error{}
 	for {
-		r, err := o.resolve(ctx, question{want: l.want, base: l.base, failed: failed})
+		r, err := o.resolve(ctx, question{want: l.want, base: l.base, failed: failed, trial: l.trial})
 		if err != nil {
 			return bound{}, err
 		}
@@ -81,7 +82,7 @@ func (o *Orchestrator) seal(r Resolution, base sandbox.Base, instance sandbox.In
 	if err := sandbox.Complete(p.Layers); err != nil {
 		return bound{}, fmt.Errorf("read the posture of the %s sandbox: %w", r.Resolved, err)
 	}
-	judged := judge(r, p, o.acknowledged())
+	judged := judge(r, p, o.acknowledged(), l.trial)
 	if judged.Err != nil {
 		return bound{}, judged.Err
 	}

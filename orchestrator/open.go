@@ -23,6 +23,15 @@ type SessionOptions struct {
 	// Lifetime closes the session so long after it was opened, whatever it is
 	// doing; zero: it ends when it is closed or nobody has used it for limits.idle.
 	Lifetime time.Duration
+	// Trial is for the self-test: it finds out what holds, so neither what
+	// host.sandbox=require asks for nor the consent for code that nothing contains is
+	// a condition of it. What is bound is held against the resolution as always, and
+	// the session never outlives this brig.
+	Trial bool
+	// Prepared starts the instance before the session is bound to it and hands it out
+	// as the pool does, whether or not Options.Warm is set; what the pool keeps ready for
+	// others stays theirs. Workspace has to be empty.
+	Prepared bool
 }
 
 // Open starts a session: it resolves a backend, prepares an instance and binds
@@ -33,6 +42,9 @@ type SessionOptions struct {
 func (o *Orchestrator) Open(ctx context.Context, so SessionOptions) (*Session, error) {
 	if so.Lifetime < 0 {
 		return nil, fmt.Errorf("open a session: %w", ErrLifetime)
+	}
+	if so.Prepared && so.Workspace != "" {
+		return nil, fmt.Errorf("open a session: %w", errPreparedElsewhere)
 	}
 	s := o.newSession(so.Lifetime)
 	if err := o.admit(s); err != nil {
@@ -80,7 +92,7 @@ func (s *Session) start(ctx context.Context, so SessionOptions) error {
 		so.Name = id
 	}
 	s.spec = launch{
-		want:  so.Backend,
+		want: so.Backend, trial: so.Trial,
 		claim: sandbox.Claim{Session: so.Name, Timezone: so.Timezone, Locale: so.Locale},
 	}
 	if so.Base != nil {
@@ -89,7 +101,8 @@ func (s *Session) start(ctx context.Context, so SessionOptions) error {
 	}
 
 	// Before anything is made on disk: a refusal leaves nothing behind.
-	r, err := s.o.resolve(ctx, question{want: so.Backend, base: s.spec.base, warm: s.o.options.Warm && so.Workspace == ""})
+	warm := s.o.options.Warm && so.Workspace == "" && !so.Prepared
+	r, err := s.o.resolve(ctx, question{want: so.Backend, base: s.spec.base, warm: warm, trial: so.Trial})
 	if err != nil {
 		return err
 	}
@@ -97,8 +110,15 @@ func (s *Session) start(ctx context.Context, so SessionOptions) error {
 		return r.Err
 	}
 	limits := s.o.base(r.Resolved, s.spec.base).Limits
-	if so.Workspace == "" && s.o.options.Warm {
-		if b, h, warm := s.o.pool.handOut(ctx, r, s.spec); warm {
+	if so.Prepared {
+		b, h, err := s.prepare(ctx, r)
+		if err != nil {
+			return err
+		}
+		return s.adopt(ctx, b, h, limits, so, id)
+	}
+	if warm {
+		if b, h, ready := s.o.pool.handOut(ctx, r, s.spec); ready {
 			return s.adopt(ctx, b, h, limits, so, id)
 		}
 	}
@@ -120,6 +140,22 @@ func (s *Session) openFiles(limits sandbox.Limits) (err error) {
 	s.files, err = workspace.OpenLimited(s.home.workspace, workspace.Limits{Bytes: limits.Workspace, File: limits.FileSize})
 	return err
 }
+
+// prepare has the pool prepare an instance for this session alone and hand it
+// out. Close ends it as well.
+func (s *Session) prepare(ctx context.Context, r Resolution) (bound, home, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.life, func() { cancel(ErrClosed) })()
+	b, h, err := s.o.pool.made(ctx, r, s.spec)
+	if err != nil {
+		return bound{}, home{}, fmt.Errorf("start the %s sandbox ahead: %w", r.Resolved, err)
+	}
+	return b, h, nil
+}
+
+// errPreparedElsewhere is about a prepared instance for a directory of the caller's.
+var errPreparedElsewhere = errors.New("a prepared instance comes with its own workspace")
 
 // adopt makes a prepared instance and its directory the session's.
 func (s *Session) adopt(ctx context.Context, b bound, h home, limits sandbox.Limits, so SessionOptions, id string) error {

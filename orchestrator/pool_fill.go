@@ -49,7 +49,7 @@ func (p *pool) refill(key probeKey, s *shelf, source string) time.Duration {
 
 // fill prepares one instance and puts it on its shelf.
 func (p *pool) fill(key probeKey, source string) {
-	spare, err := p.prepare(key, source)
+	spare, err := p.prepare(p.o.life, key, source)
 	p.mu.Lock()
 	s, wanted := p.shelves[key]
 	if wanted {
@@ -80,18 +80,20 @@ func (p *pool) fill(key probeKey, source string) {
 }
 
 // prepare waits for a turn and makes an instance in a fresh directory.
-func (p *pool) prepare(key probeKey, source string) (*spare, error) {
+func (p *pool) prepare(ctx context.Context, key probeKey, source string) (*spare, error) {
 	select {
 	case p.turns <- struct{}{}:
 		defer func() { <-p.turns }()
 	case <-p.o.life.Done():
 		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	h, err := makeHome(p.o.options.Paths.Data, string(p.o.newInstanceID()), false)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(p.o.life, fillBound, errTooSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, fillBound, errTooSlow)
 	defer cancel()
 	prepared, err := p.o.backends[key.kind].Prepare(ctx, key.base, h.workspace)
 	if err != nil {
@@ -159,22 +161,53 @@ func (p *pool) handOut(ctx context.Context, r Resolution, l launch) (bound, home
 		if one == nil {
 			break
 		}
-		b, err := p.bind(ctx, r, key.base, one, l)
+		b, err := p.give(ctx, r, key.base, one, l)
 		if err == nil {
-			p.mu.Lock()
-			p.counts.Warm++
-			p.mu.Unlock()
 			return b, one.home, true
 		}
-		p.mu.Lock()
-		p.counts.Unbound++
-		p.mu.Unlock()
-		p.throw([]*spare{one})
 		if ctx.Err() != nil {
 			break
 		}
 	}
 	return bound{}, home{}, false
+}
+
+// made prepares an instance that is on no shelf, for one session alone, and gives
+// it to that session as handOut does.
+func (p *pool) made(ctx context.Context, r Resolution, l launch) (bound, home, error) {
+	key := probeKey{r.Resolved, p.o.base(r.Resolved, l.base)}
+	var errs []error
+	for range 2 { // as handOut tries
+		one, err := p.prepare(ctx, key, "")
+		if err != nil {
+			return bound{}, home{}, errors.Join(append(errs, err)...)
+		}
+		b, err := p.give(ctx, r, key.base, one, l)
+		if err == nil {
+			return b, one.home, nil
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return bound{}, home{}, errors.Join(errs...)
+}
+
+// give binds an instance that was taken off its shelf, and throws away one that cannot be.
+func (p *pool) give(ctx context.Context, r Resolution, base sandbox.Base, one *spare, l launch) (bound, error) {
+	b, err := p.bind(ctx, r, base, one, l)
+	p.mu.Lock()
+	if err == nil {
+		p.counts.Warm++
+	} else {
+		p.counts.Unbound++
+	}
+	p.mu.Unlock()
+	if err != nil {
+		p.throw([]*spare{one})
+	}
+	return b, err
 }
 
 // take takes the oldest instance that lives off its shelf, and notes that one was wanted.

@@ -114,6 +114,7 @@ type question struct {
 	// failed are backends that have just shown that they cannot be used; they are not asked.
 	failed map[sandbox.Kind]error
 	warm   bool // a prepared instance will do
+	trial  bool // see SessionOptions.Trial
 }
 
 // answered is the latest answer that has come, nil for none.
@@ -167,9 +168,12 @@ func (o *Orchestrator) resolve(ctx context.Context, q question) (Resolution, err
 		Configured: set.backend, Requested: q.want, Fallback: set.fallback, Mode: o.base(sandbox.Host, base).Mode, SwitchedOff: !set.codeExec,
 		Probes: map[sandbox.Kind]probe{}, Development: o.options.Development, Acknowledged: o.acknowledged(),
 		Image: strings.HasPrefix(o.base(sandbox.Docker, base).Image, ownImage),
+		Trial: q.trial,
 	}
 	if o.options.Verdicts != nil {
-		in.Verdicts = o.options.Verdicts()
+		if in.Verdicts = o.options.Verdicts(); in.Verdicts == nil {
+			in.Verdicts = map[sandbox.LayerID]Verdict{} // it has not run: that is for require to judge
+		}
 	}
 	rungs := ladder(in)
 	for i, kind := range rungs {

@@ -39,8 +39,11 @@ type inputs struct {
 	// Image says that the settings name an image of the user's own: no other backend
 	// has its interpreter and its libraries.
 	Image bool
-	// Verdicts are those of this boot's self-test. A layer without one is judged
-	// by forecast and posture alone.
+	// Trial is the self-test's own: it needs neither verdicts, which it is about to
+	// make, nor anybody's consent to what it finds out.
+	Trial bool
+	// Verdicts are those of this boot's self-test. Nil: whoever asks has none to go
+	// by, and forecast and posture alone decide.
 	Verdicts map[sandbox.LayerID]Verdict
 }
 
@@ -134,7 +137,7 @@ func try(in inputs, kind sandbox.Kind) *Refusal {
 		return tryHost(in, p)
 	}
 	if uncontained(p.Layers) && !developmentOnly(kind) {
-		return unacknowledged(kind, in.Acknowledged)
+		return unacknowledged(kind, in.Acknowledged || in.Trial)
 	}
 	return nil
 }
@@ -145,10 +148,13 @@ func tryHost(in inputs, p probe) *Refusal {
 		return nil
 	case sandbox.ModeBestEffort:
 		if uncontained(p.Layers) {
-			return unacknowledged(sandbox.Host, in.Acknowledged)
+			return unacknowledged(sandbox.Host, in.Acknowledged || in.Trial)
 		}
 		return nil
 	case sandbox.ModeRequire:
+		if in.Trial {
+			return nil
+		}
 		if missing := gaps(p); len(missing) > 0 {
 			return incomplete(missing)
 		}
@@ -196,17 +202,35 @@ func incomplete(missing []sandbox.Layer) *Refusal {
 	}
 }
 
+// unverified says which promised layers the self-test has not seen hold. What was
+// not tried, or could not be decided, is not known to hold.
 func unverified(promised []sandbox.LayerID, verdicts map[sandbox.LayerID]Verdict) *Refusal {
+	if verdicts == nil {
+		return nil
+	}
+	var found []string
+	var untried []string
 	for _, id := range promised {
-		if verdict, seen := verdicts[id]; seen && verdict != Blocked {
-			return &Refusal{
-				sandbox.Host, CodeUnverified,
-				fmt.Sprintf("host.sandbox is require, but the self-test found %s %s", id, verdict),
-				"brig doctor",
-			}
+		switch verdict, seen := verdicts[id]; {
+		case !seen:
+			untried = append(untried, string(id))
+		case verdict != Blocked:
+			found = append(found, fmt.Sprintf("found %s %s", id, verdict))
 		}
 	}
-	return nil
+	switch {
+	case len(verdicts) == 0 && len(untried) > 0:
+		found = append(found, "has not seen it hold since this machine was started")
+	case len(untried) > 0:
+		found = append(found, "did not try "+strings.Join(untried, ", "))
+	case len(found) == 0:
+		return nil
+	}
+	return &Refusal{
+		sandbox.Host, CodeUnverified,
+		"host.sandbox is require, but the self-test " + strings.Join(found, ", "),
+		"brig selftest --backend host",
+	}
 }
 
 // refused sums the refusals up in one error with the last one's code and remedy.

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -47,6 +48,14 @@ func absent(kind sandbox.Kind) probe {
 func TestResolve(t *testing.T) {
 	promised := []sandbox.LayerID{sandbox.FSWrite, sandbox.FSRead, sandbox.SyscallFilter, sandbox.TreeKill}
 	whole := probe{Layers: layers(nil), Promised: promised}
+	verdicts := func(but map[sandbox.LayerID]Verdict) map[sandbox.LayerID]Verdict {
+		out := map[sandbox.LayerID]Verdict{}
+		for _, id := range promised {
+			out[id] = Blocked
+		}
+		maps.Copy(out, but)
+		return out
+	}
 	partly := probe{Layers: layers(map[sandbox.LayerID]sandbox.LayerState{sandbox.FSRead: sandbox.Partial}), Promised: promised}
 	nothing := probe{Layers: layers(map[sandbox.LayerID]sandbox.LayerState{
 		sandbox.FSRead: sandbox.Off, sandbox.FSWrite: sandbox.Unsupported, sandbox.SyscallFilter: sandbox.Off,
@@ -168,8 +177,18 @@ func TestResolve(t *testing.T) {
 		{"an unknown mode is the strictest", inputs{Configured: host, Mode: "requires", Probes: probes{host: partly}}, refuse, "", nil, CodeIncomplete},
 		{"verdict allowed", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: map[sandbox.LayerID]Verdict{sandbox.FSRead: Allowed}, Probes: probes{host: whole}}, refuse, "", nil, CodeUnverified},
 		{"verdict inconclusive", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: map[sandbox.LayerID]Verdict{sandbox.FSRead: Inconclusive}, Probes: probes{host: whole}}, refuse, "", nil, CodeUnverified},
-		{"verdict blocked", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: map[sandbox.LayerID]Verdict{sandbox.FSRead: Blocked}, Probes: probes{host: whole}}, host, full, nil, ""},
-		{"verdict about an unpromised layer", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: map[sandbox.LayerID]Verdict{sandbox.Devices: Allowed}, Probes: probes{host: whole}}, host, full, nil, ""},
+		{"verdict blocked", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: verdicts(nil), Probes: probes{host: whole}}, host, full, nil, ""},
+		{"verdict about an unpromised layer", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: verdicts(map[sandbox.LayerID]Verdict{sandbox.Devices: Allowed}), Probes: probes{host: whole}}, host, full, nil, ""},
+		{"a promised layer without a verdict", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: map[sandbox.LayerID]Verdict{sandbox.FSRead: Blocked}, Probes: probes{host: whole}}, refuse, "", nil, CodeUnverified},
+		{"verdict unsupported", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: verdicts(map[sandbox.LayerID]Verdict{sandbox.TreeKill: NotSupported}), Probes: probes{host: whole}}, refuse, "", nil, CodeUnverified},
+		{"no self-test on this boot", inputs{Configured: host, Mode: sandbox.ModeRequire, Verdicts: map[sandbox.LayerID]Verdict{}, Probes: probes{host: whole}}, refuse, "", nil, CodeUnverified},
+		{"step down without a self-test", inputs{Configured: docker, Fallback: host, Mode: sandbox.ModeRequire, Verdicts: map[sandbox.LayerID]Verdict{}, Probes: probes{docker: down, host: whole}}, refuse, "", nil, CodeUnverified},
+		{"verdicts are not asked of docker", inputs{Configured: docker, Fallback: host, Mode: sandbox.ModeRequire, Verdicts: map[sandbox.LayerID]Verdict{}, Probes: probes{docker: whole, host: whole}}, docker, full, nil, ""},
+		{"a trial needs no verdict", inputs{Configured: host, Mode: sandbox.ModeRequire, Trial: true, Verdicts: map[sandbox.LayerID]Verdict{sandbox.FSRead: Allowed}, Probes: probes{host: whole}}, host, full, nil, ""},
+		{"a trial of what require refuses", inputs{Configured: host, Mode: sandbox.ModeRequire, Trial: true, Probes: probes{host: partly}}, host, weak, []sandbox.LayerID{sandbox.FSRead}, ""},
+		{"a trial needs no consent", inputs{Configured: docker, Trial: true, Probes: probes{docker: nothing}}, docker, weak, []sandbox.LayerID{sandbox.FSWrite, sandbox.FSRead, sandbox.SyscallFilter}, ""},
+		{"a trial of what is not there", inputs{Configured: docker, Trial: true, Probes: probes{docker: down}}, refuse, "", nil, "engine-absent"},
+		{"a trial where all code is off", inputs{Configured: docker, Trial: true, SwitchedOff: true, Probes: probes{docker: whole}}, refuse, "", nil, CodeSwitchedOff},
 		{"verdicts bind require only", inputs{Configured: host, Mode: sandbox.ModeBestEffort, Verdicts: map[sandbox.LayerID]Verdict{sandbox.FSRead: Allowed}, Probes: probes{host: whole}}, host, full, nil, ""},
 	}
 	for _, row := range rows {

@@ -81,12 +81,12 @@ func ToolsBacked(p sandbox.Posture, r Resolution) bool {
 
 // judge replaces the forecast by what an instance was seen to enforce, and
 // refuses what the resolution would have refused had it known.
-func judge(r Resolution, p sandbox.Posture, acknowledged bool) Resolution {
+func judge(r Resolution, p sandbox.Posture, acknowledged, trial bool) Resolution {
 	r.Gaps, r.Opened = p.Weakened(), opened(r.Resolved, p)
 	r.Weakened = len(r.Gaps) > 0 || r.Mode == sandbox.ModeOff
 	var refusal *Refusal
 	switch {
-	case r.Mode == sandbox.ModeOff || developmentOnly(r.Resolved):
+	case r.Mode == sandbox.ModeOff || developmentOnly(r.Resolved) || trial:
 	case r.Mode == sandbox.ModeRequire && len(r.Gaps) > 0:
 		refusal = incomplete(r.Gaps)
 	case uncontained(p.Layers):

@@ -127,7 +127,7 @@ func TestJudge(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			before := Resolution{Configured: docker, Resolved: row.kind, Mode: row.mode, Degraded: row.kind != docker}
-			r := judge(before, posture(row.kind, row.states), row.acknowledged)
+			r := judge(before, posture(row.kind, row.states), row.acknowledged, false)
 			if r.Weakened != row.weakened {
 				t.Errorf("weakened %v, want %v", r.Weakened, row.weakened)
 			}
@@ -170,7 +170,7 @@ func TestOpened(t *testing.T) {
 			forecast := resolve(inputs{
 				Configured: c.kind, Development: true, Probes: map[sandbox.Kind]probe{c.kind: {Layers: p.Layers, Promised: p.Promised}},
 			})
-			bound := judge(forecast, p, false)
+			bound := judge(forecast, p, false, false)
 			for what, r := range map[string]Resolution{"forecast": forecast, "posture": bound} {
 				if !slices.Equal(names(r.Opened), c.opened) || r.Weakened != c.weakened || r.Err != nil {
 					t.Errorf("%s: %+v", what, r)
