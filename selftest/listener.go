@@ -121,7 +121,8 @@ func (e *ears) packets(network, address string) net.Addr {
 				return
 			}
 			e.hear(said[:n])
-			if from != nil && from.String() != "" && bytes.HasPrefix(said[:n], []byte(hello)) {
+			// Not at its beginning only: a question for a name carries it as well.
+			if from != nil && from.String() != "" && bytes.Contains(said[:n], []byte(hello)) {
 				_, _ = c.WriteTo([]byte("ok\n"), from)
 			}
 		}
