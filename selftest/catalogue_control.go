@@ -23,7 +23,7 @@ func controlProbes() []Probe {
 			sandbox.Ptrace, dumpable, Evidence{"open", "EPERM", byFilter}, Evidence{"open", "ENOSYS", byGuest},
 			Evidence{"fetch", "EPERM", "the system call filter, or a runner that cannot be looked into"}, Evidence{"fetch", "ENOSYS", byGuest}),
 		reach("control-descriptor", "Programs that code starts hold no end of the stream.", "look for pipes and sockets beside the standard ones", "there is one",
-			sandbox.InheritedFDs, nil, Evidence{"look", "absent", "three descriptors of its own"}),
+			sandbox.InheritedFDs, nil, Evidence{"look", "absent", "descriptors that are closed before code starts"}),
 		reach("control-input", "The code's own input is empty.", "read from standard input", "something comes",
 			sandbox.InheritedFDs, nil, Evidence{"read", "absent", "an input that is empty"}),
 	}

@@ -6,7 +6,7 @@ import "brig/orchestrator/sandbox"
 // either of two, both are named.
 const (
 	byOwnRoot     = "a file system of the session's own"
-	byOwnMode     = "the modes of files in a file system of the session's own"
+	byOwnMode     = "the modes of files, to which code is another user"
 	byReadOnly    = "read-only mounts"
 	byRefer       = "Landlock, or mounts of the session's own"
 	byPIDs        = "a process namespace of the session's own"
@@ -45,7 +45,8 @@ func fileReads() []Probe {
 	home := read("files-read-home", Critical, "Code cannot list your home directory.", "list the home directory",
 		append(refused("list"), Evidence{"list-other-root", "EACCES", byOwnMode}, Evidence{"list-other-root", "ENOENT", byOwnRoot}, Evidence{"compare", "absent", byOwnRoot}))
 	home.Witness, home.Observed = Program, "the names are those that brig sees there"
-	shm := read("files-shm", High, "Code cannot read what other programs keep in shared memory.", "open an object in /dev/shm by its name", refused("open"))
+	shm := read("files-shm", High, "Code cannot read what other programs keep in shared memory.", "open an object in /dev/shm by its name",
+		append(absent(), Evidence{"open", "EACCES", "Landlock, or the modes of files, to which code is another user"}))
 	shm.Gaps = append(shm.Gaps, gapNamespace, gapNotAsked)
 	return []Probe{
 		home,
@@ -54,11 +55,16 @@ func fileReads() []Probe {
 		read("files-symlink", Critical, "A symbolic link in the workspace leads to no file of yours.", "read a file outside through a symbolic link in the workspace", refused("open")),
 		read("files-link-in", Critical, "A file of yours cannot be linked into the workspace.", "link a file outside into the workspace and read it",
 			refused("link", Evidence{"link", "EXDEV", byRefer}, Evidence{"open", "EACCES", byLandlock})),
-		read("files-proc-root", Critical, "Code cannot reach your files through /proc.", "read a file through the root of brig's process in /proc", refused("open", Evidence{"open", "ENOENT", byOwnRoot})),
-		read("files-proc-cwd", Critical, "Code cannot reach your files through another program's working directory.", "read a file through the working directory of a process in /proc", numbered(refused("open"))),
-		read("files-proc-fd", Critical, "Code cannot reopen a file that brig has open.", "open a descriptor of brig's through /proc", refused("open", Evidence{"open", "ENOENT", byOwnRoot})),
+		read("files-proc-root", Critical, "Code cannot reach your files through /proc.", "read a file through the root of brig's process in /proc", throughProc()),
+		read("files-proc-cwd", Critical, "Code cannot reach your files through another program's working directory.", "read a file through the working directory of a process in /proc", throughProc()),
+		read("files-proc-fd", Critical, "Code cannot reopen a file that brig has open.", "open a descriptor of brig's through /proc", throughProc()),
 		shm,
 	}
+}
+
+// throughProc is the evidence of a way through another process's entry in /proc.
+func throughProc() []Evidence {
+	return numbered(append(absent(), Evidence{"open", "EACCES", byProc}, Evidence{"open", "EPERM", byProc}, Evidence{"open", "ENOENT", byOwnRoot}))
 }
 
 // numbered adds that a number of a process is another's in the session.
@@ -83,7 +89,7 @@ func fileWrites() []Probe {
 	fifo.Witness, fifo.Observed = Listener, "the token arrives at the other end of the pipe"
 	elsewhere := write("files-elsewhere", High, "Code can write to its workspace and scratch space only.", "make a file in /var/tmp, where everybody may write", refused("open"), "root-*")
 	elsewhere.Witness, elsewhere.Observed = Program, "the kernel made the file; it has no name that could be looked for"
-	oom := write("processes-oom-score", Medium, "Code cannot make the kernel end your programs first when memory runs out.", "raise the score of another process in /proc", numbered(refused("open")))
+	oom := write("processes-oom-score", Medium, "Code cannot make the kernel end your programs first when memory runs out.", "raise the score of another process in /proc", append(throughProc(), Evidence{"open", "EROFS", byReadOnly}))
 	oom.Witness, oom.Trace, oom.Observed = Decoy, "oom", "the score of a process of brig's changes"
 	return []Probe{
 		write("files-write", Critical, "Code cannot change your files.", "append to a file outside", refused("open")),

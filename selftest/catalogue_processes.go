@@ -4,8 +4,9 @@ import "brig/orchestrator/sandbox"
 
 const (
 	byScope      = "Landlock's scope for signals, or another user's number"
-	byTrace      = "the system call filter, Landlock or a user namespace of the session's own"
-	byProc       = "Landlock, or a user namespace of the session's own"
+	byTrace      = "the system call filter, Landlock, a user namespace of the session's own, or another user's number"
+	byProc       = "Landlock, a user namespace of the session's own, or another user's number"
+	byRights     = "the system call filter, or no rights over that process"
 	byIPC        = "an IPC namespace of the session's own"
 	fixProcesses = "use a kernel of 6.12 or newer with Landlock, or start a Docker engine; brig doctor names what is missing"
 	gapPIDs      = "pid-mode"
@@ -74,7 +75,7 @@ func changeProbes() []Probe {
 		return Probe{
 			ID: id, Layer: sandbox.SyscallFilter, Claim: claim, Attempt: attempt,
 			Observed: "it changes for a process of brig's", Witness: Decoy, Trace: trace,
-			Blocked:  nobody(step, append(more, Evidence{step, "EPERM", byFilter}, Evidence{step, "EACCES", byFilter})...),
+			Blocked:  nobody(step, append(more, Evidence{step, "EPERM", byRights}, Evidence{step, "EACCES", byRights})...),
 			Severity: Medium, Fix: "use a kernel with system call filters, or start a Docker engine", Gaps: []string{gapPIDs}, Stage: Shared,
 		}
 	}

@@ -35,7 +35,7 @@ func leftProbes() []Probe {
 		{
 			ID: "inherited-fd", Layer: sandbox.InheritedFDs, Claim: "Code inherits no open file of brig's.",
 			Attempt: "read a file of brig's that was left open for its children", Observed: canaryCameOut, Witness: Canary,
-			Blocked:  []Evidence{{"look", "absent", "three descriptors of its own"}},
+			Blocked:  []Evidence{{"look", "absent", "descriptors that are closed before code starts"}},
 			Severity: Critical, Fix: "brig doctor", Stage: Shared,
 		},
 		{
@@ -85,7 +85,7 @@ func rightProbes() []Probe {
 		right("no-new-privileges-flag", sandbox.NoNewPrivs, "No program that code starts gets more rights than it has.", "ask the kernel for no_new_privs", "it is not set",
 			Evidence{"read", "set", "no_new_privs"}),
 		right("no-new-privileges-set-id", sandbox.NoNewPrivs, "Programs like su do not make code the administrator.", "start a set-user-id program and look at its rights", "it runs as root, or with capabilities",
-			Evidence{"gain", "unchanged", "no_new_privs"}, Evidence{"find", "absent", "an image without set-user-id programs"}, Evidence{"start", "EACCES", byLandlock}),
+			Evidence{"gain", "unchanged", "no_new_privs, or a user namespace that knows no administrator"}, Evidence{"find", "absent", "an image without set-user-id programs"}, Evidence{"start", "EACCES", byLandlock}),
 	}
 	for n := range all {
 		if all[n].Layer == sandbox.Capabilities {

@@ -21,8 +21,10 @@ def _decoys(pid):
     try:
         with open("/proc/%d/cmdline" % pid, "rb") as f:
             return b"BRIG_DECOY" in f.read()
+    except FileNotFoundError:
+        return False
     except OSError:
-        return True
+        return True  # it is not ours: our own we may read
 
 
 @attempt("processes-kill")
@@ -87,7 +89,9 @@ KEPT = []  # what must stay as it is until the attempt's process ends
 def _():
     step("find")
     pid = T["brig"]["pid"]
-    if not CONTROL and os.path.exists("/proc/%d" % pid) and not os.path.lexists(T["outside"]):
+    # Where the number of a decoy means that decoy, this one means brig.
+    one = T.get("decoy")
+    if not CONTROL and one and os.path.exists("/proc/%d" % pid) and not _decoys(one["pid"]):
         raise Missed("absent", "the number is another process here")
     step("kill")
     os.kill(pid, 0)  # asks whether it could be signalled

@@ -85,7 +85,7 @@ def _():
     step("find")
     last = None
     try:
-        guest = "gVisor" in open("/proc/version").read()
+        guest = "gvisor" in open("/proc/version").read().lower()
     except OSError:
         guest = False
     for path in T.get("devices") or []:
