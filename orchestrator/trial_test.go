@@ -101,3 +101,13 @@ func TestPreparedFails(t *testing.T) {
 		}
 	})
 }
+
+// A trial ends with its brig, also where sessions are kept.
+func TestTrialIsNotKept(t *testing.T) {
+	b := newHouse(t).start(t, keepOn)
+	b.open(t, SessionOptions{Name: "kept"})
+	b.open(t, SessionOptions{Name: "trial", Trial: true})
+	if rows := b.rows(t); !rows["kept"].Kept || rows["trial"].Kept {
+		t.Errorf("%+v", rows)
+	}
+}
