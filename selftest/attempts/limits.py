@@ -1,0 +1,292 @@
+"""Limits: each attempt goes a little beyond a small limit and no further, so that
+the same attempt harms nothing where nothing limits it."""
+
+BEAT = T.get("beat") or "brig-selftest-beat"
+SMALL = T.get("limits") or {}
+BEAT_LIFE = 6  # seconds after which a heartbeat ends itself, whatever else fails
+
+
+def _beat(go=None):
+    """Starts a heartbeat that has left its group, its session and its parent, and returns when it beats."""
+    r, w = os.pipe()
+    first = os.fork()
+    if first == 0:
+        try:
+            os.setsid()
+            if os.fork() == 0:
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_IGN)
+                fd = os.open(BEAT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                ends = time.monotonic() + BEAT_LIFE
+                os.write(fd, b".")
+                os.write(w, ("%d\n" % os.getpid()).encode())
+                os.close(w)
+                while time.monotonic() < ends:
+                    os.write(fd, b".")
+                    time.sleep(0.02)
+        finally:
+            os._exit(0)
+    os.close(w)
+    os.waitpid(first, 0)
+    pid = os.read(r, 32)
+    os.close(r)
+    return int(pid)
+
+
+def _grows():
+    before = os.stat(BEAT).st_size
+    time.sleep(0.15)
+    return os.stat(BEAT).st_size > before
+
+
+def _survive():
+    """The control: a tree whose head is killed as a group, as one would without more."""
+    r, w = os.pipe()
+    head = os.fork()
+    if head == 0:
+        try:
+            os.setpgid(0, 0)
+            os.write(w, ("%d\n" % _beat()).encode())
+            time.sleep(BEAT_LIFE)
+        finally:
+            os._exit(0)
+    os.close(w)
+    pid = int(os.read(r, 32))
+    try:
+        step("kill")
+        os.killpg(head, signal.SIGKILL)
+        os.waitpid(head, 0)
+        if not _grows():
+            raise Missed("absent", "it ended with its group")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    return "it beats on"
+
+
+@attempt("tree-survive-timeout")
+def survive_timeout():
+    return _survive() if CONTROL else _beat()
+
+
+@attempt("tree-survive-close")
+def survive_close():
+    return _survive() if CONTROL else _beat()
+
+
+@attempt("clock-ignore")
+def clock_ignore():
+    """Runs on past the time of the run and takes no notice of signals. The drive starts it without a child of its own."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    ends = time.monotonic() + 1.0
+    while time.monotonic() < ends:
+        pass
+    return "still running after a second"
+
+
+@attempt("limit-processes")
+def processes():
+    most, children = SMALL["processes"] + 24, []
+    try:
+        step("fork")
+        while len(children) < most:
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(5)
+                while True:
+                    signal.pause()
+            children.append(pid)
+        step("hold")
+        time.sleep(0.9)
+        gone = [c for c in children if os.waitpid(c, os.WNOHANG)[0]]
+        if gone:
+            raise Missed("SIGKILL", "%d of %d were ended" % (len(gone), len(children)))
+        return "%d processes at once" % len(children)
+    finally:
+        for pid in children:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except OSError:
+                pass
+
+
+@attempt("limit-open-files")
+def open_files():
+    fds = []
+    step("open")
+    try:
+        while len(fds) < SMALL["open_files"] + 16:
+            fds.append(os.open("/dev/null", os.O_RDONLY))
+    finally:
+        for fd in fds:
+            os.close(fd)
+    return "more than %d" % SMALL["open_files"]
+
+
+@attempt("limit-raise")
+def raise_own():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    step("raise")
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard + 64, hard + 64))
+    except ValueError as e:
+        raise OSError(errno.EPERM, str(e))
+    return "%d to %d" % (hard, hard + 64)
+
+
+@attempt("limit-file-size")
+def file_size():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    name, block = "brig-selftest-size", b"x" * 65536
+    most = SMALL["file_size"] + 2 * len(block)
+    try:
+        step("write")
+        with open(name, "wb", buffering=0) as f:
+            done = 0
+            while done < most:
+                more = f.write(block)
+                done += more
+        return "%d bytes" % done
+    finally:
+        os.unlink(name)
+
+
+@attempt("limit-disk")
+def disk():
+    """Twice the workspace, in files that are each within their limit, and time for whoever looks."""
+    names, done, most, each = [], 0, 2 * SMALL["workspace"], SMALL["file_size"] // 2
+    block = b"x" * (256 << 10)
+    try:
+        step("write")
+        while done < most:
+            names.append("brig-selftest-fill-%d" % len(names))
+            with open(names[-1], "wb", buffering=0) as f:
+                size = 0
+                while size < each and done < most:
+                    more = f.write(block)
+                    size += more
+                    done += more
+        step("keep")
+        if not CONTROL:
+            time.sleep(1.2)
+        return "%d bytes" % done
+    finally:
+        for name in names:
+            try:
+                os.unlink(name)
+            except OSError:
+                pass
+
+
+def _fill(size):
+    """Memory that is really there."""
+    import mmap
+    step("allocate")
+    m = mmap.mmap(-1, size)
+    step("touch")
+    for at in range(0, size, 4096):
+        m[at] = 1
+    return m
+
+
+@attempt("limit-memory")
+def memory():
+    m = _fill(SMALL["memory"] + SMALL["memory"] // 4)
+    step("keep")
+    if not CONTROL:
+        time.sleep(0.8)  # for a watch that looks now and then
+    return "%d bytes in one process" % len(m)
+
+
+@attempt("limit-memory-tree")
+def memory_tree():
+    """Each of three is well within the limit, and together they are not."""
+    size, children = SMALL["memory"] // 2, []
+    r, w = os.pipe()
+    try:
+        step("fork")
+        for _ in range(3):
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    signal.alarm(5)
+                    m = _fill(size)
+                    os.write(w, b"f")
+                    time.sleep(4)
+                except MemoryError:
+                    os._exit(3)
+                except OSError:
+                    os._exit(3)
+                finally:
+                    os._exit(0)
+            children.append(pid)
+        os.close(w)
+        step("touch")
+        full, ends = 0, time.monotonic() + 1.6
+        while time.monotonic() < ends and full < 3 or full == 3 and time.monotonic() < ends - (0.6 if not CONTROL else 9):
+            if full < 3 and select.select([r], [], [], 0.02)[0]:
+                got = os.read(r, 8)
+                full += len(got)
+            elif full == 3:
+                time.sleep(0.02)
+            for pid in children:
+                done, status = os.waitpid(pid, os.WNOHANG)
+                if done:
+                    children.remove(pid)
+                    if os.WIFSIGNALED(status):
+                        raise Missed(signal.Signals(os.WTERMSIG(status)).name, "one of three was killed")
+                    raise OSError(errno.ENOMEM, "one of three got no memory")
+        if full < 3:
+            raise Missed("timeout", "it took too long to fill the memory")
+        return "%d bytes in three processes" % (3 * size)
+    finally:
+        for pid in children:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except OSError:
+                pass
+
+
+@attempt("limit-cpu")
+def cpu():
+    """Two that never rest, for 0.5 s. What they used is the kernel's count."""
+    try:
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # a choice that code may undo
+    except (OSError, AttributeError):
+        pass
+    began, children = time.monotonic(), []
+    try:
+        step("spin")
+        for _ in range(2):
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(3)
+                while True:
+                    pass
+            children.append(pid)
+        time.sleep(0.5)
+    finally:
+        used = 0.0
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            usage = os.wait4(pid, 0)[2]
+            used += usage.ru_utime + usage.ru_stime
+    cores, most = used / (time.monotonic() - began), SMALL["milli_cpu"] / 1000.0
+    said = "%.2f cores used, limit %.2f" % (cores, most)
+    step("count")
+    if cores > 1.35 * most:
+        return said
+    raise Missed("absent", said)
+
+
+@attempt("limit-output")
+def output():
+    """Sixteen times what is kept; whoever reads counts."""
+    total = 16 * SMALL["output_kept"]
+    line, done = b"brig-flood " + b"x" * 4084 + b"\n", 0
+    step("write")
+    while done < total:
+        done += os.write(1, line)
+    return done
