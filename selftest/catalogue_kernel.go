@@ -51,8 +51,15 @@ func kernelProbes() []Probe {
 		{id: "kernel-fsopen", call: "fsopen", claim: "Code cannot prepare file systems in the kernel.", attempt: "opens a context for one, in namespaces of its own if it gets them", severity: High, also: []Evidence{{Step: "fsopen-own", Sign: "EPERM", By: module}, {Step: "fsopen-own", Sign: "EACCES", By: module}, {Step: "fsopen-own", Sign: "ENOSYS", By: byOtherCalls}}},
 		{id: "kernel-memfd-secret", call: "memfd_secret", claim: "Code cannot hide memory from the kernel.", attempt: "opens secret memory", severity: Low},
 		{
-			id: "kernel-tiocsti", call: "tiocsti", claim: "Code cannot type into a terminal.", attempt: "puts a line feed into the input of a terminal of its own", severity: Low,
-			also: []Evidence{{Step: "openpty", Sign: "EACCES", By: "files: no terminal can be opened"}, {Step: "openpty", Sign: "ENOENT", By: "files: no terminal can be opened"}, {Step: "tiocsti", Sign: "EIO", By: "the kernel's setting dev.tty.legacy_tiocsti"}, {Step: "tiocsti", Sign: "ENOTTY", By: byOtherCalls}},
+			id: "kernel-tiocsti", call: "tiocsti", claim: "Code cannot type into the terminal that brig was started from.", attempt: "puts a character that shells pass over into the input of its terminal", severity: High,
+			also: []Evidence{
+				{Step: "open", Sign: "ENXIO", By: "a session of its own without a terminal"},
+				{Step: "open", Sign: "ENOENT", By: "devices of its own"},
+				{Step: "open", Sign: "EACCES", By: "rules for devices"},
+				{Step: "open", Sign: "EPERM", By: "rules for devices"},
+				{Step: "tiocsti", Sign: "EIO", By: "the kernel's setting dev.tty.legacy_tiocsti"},
+				{Step: "tiocsti", Sign: "ENOTTY", By: byOtherCalls},
+			},
 		},
 	}
 	var all []Probe

@@ -197,15 +197,24 @@ def kernel_mq():
 @attempt("kernel-tiocsti")
 @surfacing
 def kernel_tiocsti():
-    # Into a terminal of its own: what works there would work on the person's.
-    step("openpty")
-    ours, theirs = os.openpty()
-    step("setsid")
-    os.setsid()
-    fcntl.ioctl(theirs, 0x540E, 0)  # TIOCSCTTY
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # A character that shells pass over, into the terminal that the program was started from. The control makes one of
+    # its own and is started from that: nothing is typed into the person's.
+    if CONTROL:
+        step("openpty")
+        ours, theirs = os.openpty()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.setsid()
+        fcntl.ioctl(theirs, 0x540E, 0)  # TIOCSCTTY
+    step("open")
+    refused = None
+    try:
+        terminals = [os.open("/dev/tty", os.O_RDWR)]
+    except OSError as e:
+        terminals, refused = [fd for fd in (0, 1, 2) if os.isatty(fd)], e
+    if not terminals:
+        raise refused
     step("tiocsti")
-    fcntl.ioctl(theirs, 0x5412, b"\n")
+    fcntl.ioctl(terminals[0], 0x5412, b"\0")
 
 
 @attempt("kernel-i386")
