@@ -100,6 +100,8 @@ func conclude(posture sandbox.Posture, all []tally) (layers []LayerResult, holds
 	return layers, Held, "contained as promised", notes
 }
 
+const noProbe = "no probe was run"
+
 func concludeLayer(row sandbox.Layer, all []tally) LayerResult {
 	l := LayerResult{Layer: row, Verdict: sandbox.NotSupported}
 	var through, spoiled, unproven []tally
@@ -125,7 +127,7 @@ func concludeLayer(row sandbox.Layer, all []tally) LayerResult {
 	}
 	switch {
 	case probes == 0:
-		l.Verdict, l.Reason = sandbox.Inconclusive, "no probe was run"
+		l.Verdict, l.Reason = sandbox.Inconclusive, noProbe
 	case len(through) > 0:
 		slices.SortStableFunc(through, func(a, b tally) int { return cmp.Compare(rank(b), rank(a)) })
 		l.Verdict, l.Reason = sandbox.Allowed, "got through: "+names(through)

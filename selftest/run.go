@@ -228,7 +228,12 @@ func (t *trial) report(probes []Probe, control, fresh, warm shared, limits map[s
 		r.Probes = append(r.Probes, w.result)
 		t.decided(&w.result)
 	}
-	r.Layers, r.Holds, r.Line, r.Notes = conclude(fresh.posture, all)
+	if len(t.options.Only) == 0 {
+		r.Layers, r.Holds, r.Line, r.Notes = conclude(fresh.posture, all)
+	} else {
+		r.Layers, r.Holds, r.Line, r.Notes = conclude(part(fresh.posture, all), all)
+		r.Notes = untried(r.Notes)
+	}
 	for name, s := range map[string]shared{"the control run": control, "the warm session": warm, "the session": fresh} {
 		if s.err != nil {
 			r.Notes = append(r.Notes, name+": "+s.err.Error())

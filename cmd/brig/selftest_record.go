@@ -84,7 +84,7 @@ func (p *program) selftestStates(ctx context.Context, a *assembly, s settings) [
 }
 
 func (s selftestState) String() string {
-	text := fmt.Sprintf("%s: %s, %s", subjectName(s.Backend, s.Variant), s.Line, s.Started.Local().Format("2006-01-02 15:04"))
+	text := fmt.Sprintf("%s: %s (%s)", subjectName(s.Backend, s.Variant), cut(s.Line, 60), s.Started.Local().Format("2006-01-02 15:04"))
 	if s.Stale != "" {
 		text += "; stale: " + s.Stale
 	}

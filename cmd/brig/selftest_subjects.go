@@ -99,7 +99,7 @@ func (p *program) subject(ctx context.Context, a *assembly, kind sandbox.Kind, b
 	s.Open = func(ctx context.Context, o selftest.Opening) (*orchestrator.Session, error) {
 		base := o.Base
 		return a.orchestrator.Open(ctx, orchestrator.SessionOptions{
-			Backend: kind, Base: &base, Workspace: o.Workspace,
+			Backend: kind, Base: &base, Workspace: o.Workspace, Trial: true, Prepared: o.Warm,
 			Timezone: p.timezone(), Locale: p.locale(),
 		})
 	}

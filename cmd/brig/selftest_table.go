@@ -23,20 +23,31 @@ func (p *program) printSelftest(r selftest.Report, evidence bool) {
 	fmt.Fprintln(out)
 	fmt.Fprintf(out, "  %-17s  %-11s  %s\n", "layer", "posture", "seen")
 	for _, l := range r.Layers {
-		p.printVerdict(l)
+		tried := slices.ContainsFunc(r.Probes, func(pr selftest.Result) bool { return pr.Layer == l.Layer.ID })
+		if tried || len(r.Probes) == 0 {
+			p.printVerdict(l)
+		}
 	}
 	p.printOpen(r)
 	if evidence {
 		p.printEvidence(r)
 	}
 	for _, note := range r.Notes {
+		if about, _, _ := strings.Cut(note, " "); slices.Contains(sandbox.Layers(), sandbox.LayerID(about)) {
+			continue // its row says so
+		}
 		p.wrapped("  note: ", "        ", escapeLine(note))
 	}
-	line := escapeLine(r.Line)
-	if r.Holds != selftest.Held {
-		line = out.styled(styleWarning, line)
+	fmt.Fprintln(out)
+	tried := count(len(r.Probes), "probe")
+	if all := len(selftest.Catalogue()); len(r.Probes) < all {
+		tried = fmt.Sprintf("only %d of %d probes", len(r.Probes), all)
 	}
-	fmt.Fprintf(out, "\n%s: %s  (%d probes, %.1f s)\n", subjectName(r.Backend, r.Variant), line, len(r.Probes), r.Took.Seconds())
+	name, counts := subjectName(r.Backend, r.Variant)+": ", fmt.Sprintf("(%s, %.1f s)", tried, r.Took.Seconds())
+	if r.Holds != selftest.Held {
+		name = out.styled(styleWarning, name)
+	}
+	p.wrapped(name, "  ", escapeLine(r.Line)+" "+counts)
 }
 
 // printVerdict is the row of one layer.

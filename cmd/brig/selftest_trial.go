@@ -90,7 +90,7 @@ func (p *program) writeReport(o selftestOptions, reports []selftest.Report) erro
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString("# Self-test\n\n" + r.Line + "\n")
+		b.WriteString(r.Markdown())
 	}
 	if name == "-" {
 		_, err := io.WriteString(p.tui.stdout, b.String())
