@@ -32,6 +32,9 @@ func (e evidence) fsWrite() sandbox.Layer {
 			"files outside the workspace can be emptied, because this kernel's Landlock does not see truncation", remedyKernel)
 	case r.Seccomp.Applied && !r.Seccomp.Filter.Metadata:
 		row = enforced(e.landlockName() + ", seccomp on metadata")
+	case r.Namespace.Applied:
+		row = partial(e.landlockName(), "capabilities-left", "mode, owner, times and attributes of the user's files outside the workspace can be changed, "+
+			"because the code has capabilities that can undo the read-only view", "brig doctor")
 	case r.SharedShm:
 		reason, remedy := userns(r.Namespace)
 		row = partial(e.landlockName(), r.Namespace.Code,

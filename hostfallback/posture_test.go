@@ -123,6 +123,13 @@ func TestLayers(t *testing.T) {
 		{"a variable that only the runner saw", func(e *evidence) { e.observed.Environ = []string{"AWS_SECRET", "HOME", "LC_CTYPE"} }, map[sandbox.LayerID]string{
 			sandbox.Environment: "off foreign-variable",
 		}},
+		{"who may mount undoes a view beside landlock", func(e *evidence) {
+			e.report.Seccomp, e.report.CapEff = confine.Seccomp{Layer: confine.Layer{Code: confine.CodeSeccompNotBuilt}}, "0000000000200100"
+		}, map[sandbox.LayerID]string{
+			sandbox.FSWrite: "partial capabilities-left", sandbox.Capabilities: "off not-applied", sandbox.SyscallFilter: "unsupported seccomp-not-built",
+			sandbox.KernelSurface: "unsupported seccomp-not-built", sandbox.NetOutbound: "partial landlock-tcp-only", sandbox.NetLoopback: "partial landlock-tcp-only",
+			sandbox.UnixSockets: "partial landlock-abi-7-lacks-unix",
+		}},
 		{"who may mount undoes a view", func(e *evidence) {
 			noLandlock(confine.CodeLandlockNotBuilt)(e)
 			e.report.Seccomp, e.report.CapEff = confine.Seccomp{Layer: confine.Layer{Code: confine.CodeSeccompNotBuilt}}, "0000000000200100"

@@ -47,7 +47,7 @@ func fileReads() []Probe {
 	home.Witness, home.Observed = Program, "the names are those that brig sees there"
 	shm := read("files-shm", High, "Code cannot read what other programs keep in shared memory.", "open an object in /dev/shm by its name",
 		append(absent(), Evidence{"open", "EACCES", "Landlock, or the modes of files, to which code is another user"}))
-	shm.Gaps = append(shm.Gaps, gapNamespace, gapNotAsked)
+	shm.Gaps = append(shm.Gaps, gapNamespace, gapNotAsked, "ipc-of-host")
 	return []Probe{
 		home,
 		read("files-read", Critical, "Code cannot read your files.", "read a file outside of the session that only you may read", refused("open")),
@@ -84,8 +84,8 @@ func fileWrites() []Probe {
 	describes := func(step string) []Evidence {
 		return append(absent(), Evidence{step, "EROFS", byReadOnly}, Evidence{step, "EPERM", byFilter})
 	}
-	open := []string{gapNamespace, gapNotAsked, gapTruncate}
-	fifo := write("files-fifo", High, "Code cannot write into named pipes of your programs.", "write into a named pipe outside", refused("open"))
+	open := []string{gapNamespace, gapNotAsked, gapTruncate, "capabilities-left"}
+	fifo := write("files-fifo", High, "Code cannot write into named pipes of your programs.", "write into a named pipe outside", refused("open"), gapNoDomain)
 	fifo.Witness, fifo.Observed = Listener, "the token arrives at the other end of the pipe"
 	elsewhere := write("files-elsewhere", High, "Code can write to its workspace and scratch space only.", "make a file in /var/tmp, where everybody may write", refused("open"), "root-*")
 	elsewhere.Witness, elsewhere.Observed = Program, "the kernel made the file; it has no name that could be looked for"

@@ -48,6 +48,7 @@ func fsWrite(ev evidence) sandbox.Layer {
 		vital(hasOption(root, "ro"), "root-mounted-writable", "the root is not mounted read-only inside"),
 		vital(ev.refusedWith("write_root", "EROFS", "EACCES", "EPERM"), "root-written", "a write to the root was not refused inside"),
 		vital(len(foreign) == 0, "foreign-mount-writable", "the engine mounted for writing "+strings.Join(foreign, ", ")),
+		vital(!ev.out.HostConfig.PidMode.IsHost(), "pid-of-host", "files of the engine's machine can be reached through its processes in /proc"),
 		need(ev.out.HostConfig.ReadonlyRootfs, "root-not-readonly", "the engine does not report a read-only root"),
 		need(len(loose) == 0, "scratch-loose", "in-memory file systems lack noexec, nosuid or nodev: "+strings.Join(loose, ", ")),
 		// gVisor's settings are the guest's own.
@@ -93,6 +94,8 @@ func fsRead(ev evidence) sandbox.Layer {
 	return judge(
 		"own mount namespace with the image and the workspace",
 		fmt.Sprintf("%d mounts by the engine, others: %s; %s", len(ev.out.Mounts), orNone(foreign), ev.attempts("read_masked")),
+		vital(!ev.out.HostConfig.PidMode.IsHost(), "pid-of-host", "files of the engine's machine can be reached through its processes in /proc"),
+		need(!ev.out.HostConfig.IpcMode.IsHost(), "ipc-of-host", "shared memory of the engine's machine is in /dev/shm"),
 		vital(len(foreign) == 0, "foreign-mount", "the engine mounted "+strings.Join(foreign, ", ")),
 		need(len(ev.out.HostConfig.Binds) == 0 && len(ev.out.HostConfig.VolumesFrom) == 0, "foreign-bind", "the engine bound something that brig did not ask for"),
 		vital(ev.attempt("read_masked") != "ok", "masked-path-read", "something of the engine's machine that containers mask could be read inside"),
@@ -120,11 +123,13 @@ func netLoopback(ev evidence) sandbox.Layer {
 }
 
 func unixSockets(ev evidence) sandbox.Layer {
+	foreign := ev.foreignMounts(func(container.MountPoint) bool { return true })
 	return judge(
 		"own mount, network and ipc namespaces; no socket of the host in the workspace's mount",
 		fmt.Sprintf("ipc mode %s; interfaces: %s", printable(string(ev.out.HostConfig.IpcMode)), orNone(ev.in.Interfaces)),
 		vital(!ev.out.HostConfig.NetworkMode.IsHost(), "network-of-host", "the engine reports the network of its machine, whose abstract sockets can be reached"),
 		vital(!ev.out.HostConfig.IpcMode.IsHost(), "ipc-of-host", "the engine reports the ipc namespace of its machine"),
+		need(len(foreign) == 0, "foreign-mount", "sockets can be connected to in what the engine mounted: "+strings.Join(foreign, ", ")),
 		need(ev.out.HostConfig.NetworkMode.IsNone() && onlyLoopback(ev.in.Interfaces), "network-shared", "the network namespace may be shared, and abstract sockets with it"),
 		need(ev.out.HostConfig.IpcMode.IsPrivate() || ev.out.HostConfig.IpcMode.IsNone(), "ipc-shared", "the ipc namespace is not the container's own"),
 	)
