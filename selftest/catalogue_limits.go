@@ -52,8 +52,8 @@ func resourceProbes() []Probe {
 		},
 		{
 			ID: "limit-raise", Layer: sandbox.ProcessLimit, Severity: Medium, Witness: Program, Observed: program,
-			Claim: "Code cannot raise its own limits.", Attempt: "raise the hard limit of open files",
-			Blocked: []Evidence{{"raise", "EPERM", "no privilege to raise limits"}}, Fix: "do not run brig as root",
+			Claim: "Code cannot raise its own limits.", Attempt: "raise the limit of open files above the session's",
+			Blocked: []Evidence{{"raise", "EPERM", "no privilege to raise limits"}}, Fix: "brig doctor",
 		},
 		{
 			ID: "limit-file-size", Layer: sandbox.DiskLimit, Severity: Medium, Witness: Program, Observed: program,
@@ -68,7 +68,7 @@ func resourceProbes() []Probe {
 		},
 		{
 			ID: "limit-cpu", Layer: sandbox.CPULimit, Severity: Low, Witness: Program, Observed: "the kernel counts more processor time than the limit allows", Bound: 2 * time.Second,
-			Claim: "Code cannot take more processors than the session has.", Attempt: "keep two processes busy for half a second, on every processor there is",
+			Claim: "Code cannot take more processors than the session has.", Attempt: "keep six processes busy for half a second, on every processor there is",
 			Blocked: []Evidence{{"count", "absent", byGroup}}, Fix: fixDocker,
 			Gaps: []string{"cpu-not-accounted", "cgroup-not-delegated", "affinity-can-be-undone"},
 		},
