@@ -38,7 +38,7 @@ func (l *limiting) control(ctx context.Context, probes []Probe) {
 	limits := limitsOf(cpuProbe)
 	beat := filepath.Join(l.bare.scratch(), beatName)
 	began := time.Now()
-	source, err := program(l.targets(l.bare, limits, beat), probes)
+	source, err := limitsProgram(l.targets(l.bare, limits, beat), probes)
 	var said []byte
 	if err == nil {
 		said, err = l.yard.control(ctx, source, l.bare)

@@ -29,6 +29,15 @@ const (
 // program is the Python source that tries the probes on the targets, one after
 // another. The control run and every session get the same text but for its targets.
 func program(targets map[string]any, probes []Probe) ([]byte, error) {
+	names, err := fs.Glob(attempts, "attempts/*.py")
+	if err != nil {
+		return nil, err
+	}
+	return programOf(names, targets, probes)
+}
+
+// programOf is program with these files of attempts only, which start sooner.
+func programOf(names []string, targets map[string]any, probes []Probe) ([]byte, error) {
 	list := make([][2]any, 0, len(probes))
 	for _, p := range probes {
 		list = append(list, [2]any{p.ID, p.bound().Seconds()})
@@ -46,10 +55,6 @@ func program(targets map[string]any, probes []Probe) ([]byte, error) {
 			return nil, fmt.Errorf("write down the targets of the self-test: %w", err)
 		}
 		fmt.Fprintf(&b, "%s = json.loads(%s)\n", name, text)
-	}
-	names, err := fs.Glob(attempts, "attempts/*.py")
-	if err != nil {
-		return nil, err
 	}
 	rest := slices.DeleteFunc(names, func(name string) bool { return name == frame })
 	for _, name := range append([]string{frame}, rest...) {
