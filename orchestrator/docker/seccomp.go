@@ -81,6 +81,28 @@ func narrow() []narrowed {
 			rules = append(rules, narrowed{sockets, []match{{0, whole, family}, {1, 0xf, stream}, {2, whole, protocol}}}) // flags are above 0xf
 		}
 	}
+	return append(rules, terminals()...)
+}
+
+// terminals lets every ioctl through but TIOCSTI and TIOCLINUX, which put words into
+// a terminal. An allow-list cannot say "not this one", and rules on one argument are
+// alternatives: so each rule names a bit in which a request differs from both, and
+// the last ones the ways to differ in the three bits in which those two differ.
+func terminals() []narrowed {
+	const tiocsti, tioclinux = 0x5412, 0x541c
+	const apart = tiocsti ^ tioclinux
+	let := func(mask, value uint64) narrowed { return narrowed{[]string{"ioctl"}, []match{{1, mask, value}}} }
+	var rules []narrowed
+	for i := range 32 {
+		if bit := uint64(1) << i; apart&bit == 0 {
+			rules = append(rules, let(bit, ^uint64(tiocsti)&bit))
+		}
+	}
+	for value := uint64(0); value <= apart; value += 2 {
+		if value != tiocsti&apart && value != tioclinux&apart {
+			rules = append(rules, let(apart, value))
+		}
+	}
 	return rules
 }
 

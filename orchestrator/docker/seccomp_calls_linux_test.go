@@ -114,6 +114,9 @@ func calls() []call {
 		refuse(unix.SYS_SETTIMEOFDAY, "settimeofday", bad),
 		refuse(unix.SYS_SETHOSTNAME, "sethostname", bad, 1),
 		refuse(unix.SYS_SETDOMAINNAME, "setdomainname", bad, 1),
+		refuse(unix.SYS_IOCTL, "ioctl TIOCSTI", bad, unix.TIOCSTI),
+		refuse(unix.SYS_IOCTL, "ioctl TIOCSTI with high bits", bad, unix.TIOCSTI|1<<32),
+		refuse(unix.SYS_IOCTL, "ioctl TIOCLINUX", bad, unix.TIOCLINUX),
 		refuse(unix.SYS_PERSONALITY, "personality", 0x0040000), // ADDR_NO_RANDOMIZE
 
 		{"clone3", unix.SYS_CLONE3, nil, "ENOSYS"}, // so that a C library falls back to clone
@@ -180,6 +183,10 @@ func allowedCalls() []call {
 		{"prlimit64 of itself", unix.SYS_PRLIMIT64, []int64{0, unix.RLIMIT_NOFILE}, "ok"},
 		{"setpriority of itself", unix.SYS_SETPRIORITY, []int64{unix.PRIO_PROCESS, 0, 1}, "ok"},
 		{"ioprio_set of itself", unix.SYS_IOPRIO_SET, []int64{ioprioProcess}, "ok"},
+		{"ioctl TCGETS", unix.SYS_IOCTL, []int64{bad, unix.TCGETS}, "EBADF"},
+		{"ioctl TIOCSTI and one", unix.SYS_IOCTL, []int64{bad, unix.TIOCSTI + 1}, "EBADF"},
+		{"ioctl TIOCLINUX and two", unix.SYS_IOCTL, []int64{bad, unix.TIOCLINUX + 2}, "EBADF"},
+		{"ioctl of a large number", unix.SYS_IOCTL, []int64{bad, 0xc0106f00}, "EBADF"},
 		{"pidfd_send_signal", unix.SYS_PIDFD_SEND_SIGNAL, []int64{bad}, "EBADF"},
 	}
 }
