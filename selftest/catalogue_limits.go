@@ -61,14 +61,14 @@ func resourceProbes() []Probe {
 			Blocked: []Evidence{{"write", "EFBIG", byRlimit}, {"write", "ENOSPC", "the size of the session's file system"}}, Fix: "brig doctor",
 		},
 		{
-			ID: "limit-disk", Layer: sandbox.DiskLimit, Severity: Medium, Witness: Program, Observed: "twice as much as the workspace may hold stays there, and nothing ends it", Bound: 3 * time.Second,
+			ID: "limit-disk", Layer: sandbox.DiskLimit, Severity: Medium, Witness: Program, Observed: "twice as much as the workspace may hold stays there, and nothing ends it", Bound: 8 * time.Second,
 			Claim: "Many small files cannot fill the disk.", Attempt: "write twice as much as the workspace may hold, in files within their limit",
 			Blocked: []Evidence{{"run", "cause:disk", byDiskWatch}, {"write", "ENOSPC", "the size of the session's file system"}, {"write", "EDQUOT", "a quota of the file system"}},
 			Fix:     "let the data directory be on a file system of its own, of the size that sessions may fill",
 		},
 		{
 			ID: "limit-cpu", Layer: sandbox.CPULimit, Severity: Low, Witness: Program, Observed: "the kernel counts more processor time than the limit allows", Bound: 2 * time.Second,
-			Claim: "Code cannot take more processors than the session has.", Attempt: "keep six processes busy for half a second, on every processor there is",
+			Claim: "Code cannot take more processors than the session has.", Attempt: "keep twelve processes busy for half a second, on every processor there is",
 			Blocked: []Evidence{{"count", "absent", byGroup}}, Fix: fixDocker,
 			Gaps: []string{"cpu-not-accounted", "cgroup-not-delegated", "affinity-can-be-undone"},
 		},

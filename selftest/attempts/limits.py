@@ -97,7 +97,7 @@ def processes():
                     signal.pause()
             children.append(pid)
         step("hold")
-        time.sleep(0.1 if CONTROL else 0.9)
+        time.sleep(0.1 if CONTROL else 1.4)
         gone = [c for c in children if os.waitpid(c, os.WNOHANG)[0]]
         if gone:
             raise Missed("SIGKILL", "%d of %d were ended" % (len(gone), len(children)))
@@ -169,7 +169,7 @@ def disk():
                     done += more
         step("keep")
         if not CONTROL:
-            time.sleep(1.2)
+            time.sleep(5.8)  # a watch may look that seldom where others free as much as this writes; it ends this sooner
         return "%d bytes" % done
     finally:
         for name in names:
@@ -195,7 +195,7 @@ def memory():
     m = _fill(SMALL["memory"] + SMALL["memory"] // 4)
     step("keep")
     if not CONTROL:
-        time.sleep(0.8)  # for a watch that looks now and then
+        time.sleep(1.4)  # for a watch that looks now and then
     return "%d bytes in one process" % len(m)
 
 
@@ -223,8 +223,8 @@ def memory_tree():
             children.append(pid)
         os.close(w)
         step("touch")
-        full, ends = 0, time.monotonic() + 1.6
-        while time.monotonic() < ends and full < 3 or full == 3 and time.monotonic() < ends - (0.6 if not CONTROL else 9):
+        full, ends = 0, time.monotonic() + 2.4
+        while time.monotonic() < ends and full < 3 or full == 3 and time.monotonic() < ends - (0.2 if not CONTROL else 9):
             if full < 3 and select.select([r], [], [], 0.02)[0]:
                 got = os.read(r, 8)
                 full += len(got)
@@ -259,7 +259,7 @@ def cpu():
     began, children = time.monotonic(), []
     try:
         step("spin")
-        for _ in range(6):
+        for _ in range(12):
             pid = os.fork()
             if pid == 0:
                 signal.alarm(3)
