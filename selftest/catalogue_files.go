@@ -55,9 +55,9 @@ func fileReads() []Probe {
 		read("files-symlink", Critical, "A symbolic link in the workspace leads to no file of yours.", "read a file outside through a symbolic link in the workspace", refused("open")),
 		read("files-link-in", Critical, "A file of yours cannot be linked into the workspace.", "link a file outside into the workspace and read it",
 			refused("link", Evidence{"link", "EXDEV", byRefer}, Evidence{"open", "EACCES", byLandlock})),
-		read("files-proc-root", Critical, "Code cannot reach your files through /proc.", "read a file through the root of brig's process in /proc", throughProc()),
+		read("files-proc-root", Critical, "Code cannot reach your files through /proc.", "read a file through the root of brig and of a process outside in /proc", throughProc()),
 		read("files-proc-cwd", Critical, "Code cannot reach your files through another program's working directory.", "read a file through the working directory of a process in /proc", throughProc()),
-		read("files-proc-fd", Critical, "Code cannot reopen a file that brig has open.", "open a descriptor of brig's through /proc", throughProc()),
+		read("files-proc-fd", Critical, "Code cannot open again what brig and your programs have open.", "open descriptors of brig and of a process outside through /proc", throughProc()),
 		shm,
 	}
 }

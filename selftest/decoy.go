@@ -42,6 +42,7 @@ type decoyReady struct {
 	Length   int            `json:"length"`
 	SysV     int            `json:"sysv"`
 	Terminal string         `json:"terminal"`
+	Pipe     int            `json:"pipe"`
 }
 
 // startDecoys needs a Python; where there is none, no control can run either.
@@ -95,7 +96,7 @@ func (p *plot) startDecoys(probes []Probe) error {
 
 func (p *plot) tellDecoys(r decoyReady) {
 	one := func(pid int) map[string]any {
-		return map[string]any{"pid": pid, "address": r.Address, "length": r.Length}
+		return map[string]any{"pid": pid, "address": r.Address, "length": r.Length, "pipe": r.Pipe}
 	}
 	each := map[string]any{}
 	for id, pid := range r.Children {

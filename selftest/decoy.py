@@ -54,6 +54,8 @@ for name in ("SIGUSR1", "SIGUSR2", "SIGIO", "SIGHUP", "SIGWINCH"):
     if hasattr(signal, name):
         signal.signal(getattr(signal, name), say)
 shared = segment() if linux else -1
+pipe, filled = os.pipe()  # a descriptor that whoever opens it again reads the secret from
+os.write(filled, secret)
 children = {}
 for name in sys.argv[1:] if hasattr(os, "fork") else ():
     r, w = os.pipe()
@@ -66,6 +68,6 @@ for name in sys.argv[1:] if hasattr(os, "fork") else ():
     children[name] = pid
 if linux:
     libc.prctl(0x59616D61, ctypes.c_ulong(-1), 0, 0, 0)
-line = {"pid": os.getpid(), "children": children, "address": ctypes.addressof(held), "length": len(secret), "sysv": shared, "terminal": terminal()}
+line = {"pid": os.getpid(), "children": children, "address": ctypes.addressof(held), "length": len(secret), "sysv": shared, "terminal": terminal(), "pipe": pipe}
 os.write(1, json.dumps(line).encode() + b"\n")
 stay()

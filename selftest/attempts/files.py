@@ -86,11 +86,16 @@ def _():
 
 @attempt("files-proc-root")
 def _():
-    step("find")
-    root = "/proc/%d/root" % T["brig"]["pid"]
-    os.lstat(root)
-    step("open")
-    return contents(root + os.path.join(T["outside"], "files-proc-root", "canary"))
+    # brig may keep others out of its entry in /proc; the decoy does nothing of the kind.
+    for pid, last in ((T["brig"]["pid"], False), (decoy("files-proc-root")["pid"], True)):
+        try:
+            step("find")
+            os.lstat("/proc/%d/root" % pid)
+            step("open")
+            return contents("/proc/%d/root%s" % (pid, os.path.join(T["outside"], "files-proc-root", "canary")))
+        except OSError:
+            if last:
+                raise
 
 
 @attempt("files-proc-cwd")
@@ -105,13 +110,18 @@ def _():
 
 @attempt("files-proc-fd")
 def _():
-    if T.get("fd", -1) < 0:
-        raise Missed("absent", "no descriptor to go for")
-    step("find")
-    path = "/proc/%d/fd/%d" % (T["brig"]["pid"], T["fd"])
-    os.lstat(os.path.dirname(path))
-    step("open")
-    return contents(path)
+    """What brig and the decoy have open, opened again."""
+    one = decoy("files-proc-fd")
+    for pid, n, last in ((T["brig"]["pid"], T.get("fd", -1), False), (one["pid"], one.get("pipe", -1), True)):
+        try:
+            step("find")
+            os.lstat("/proc/%d/fd" % pid)
+            step("open")
+            fd = os.open("/proc/%d/fd/%d" % (pid, n), os.O_RDONLY | os.O_NONBLOCK)
+            return os.read(fd, 4096).decode("ascii", "replace")
+        except OSError:
+            if last:
+                raise
 
 
 @attempt("files-shm")
