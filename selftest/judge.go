@@ -14,6 +14,8 @@ func judge(p Probe, inside, control Outcome) (v sandbox.Verdict, reason, by stri
 		return sandbox.Allowed, "it got through: " + p.Observed, ""
 	}
 	switch {
+	case control.targetless() && !inside.OK && !inside.TimedOut:
+		return sandbox.NotSupported, "there is nothing here to attempt it on" + because(control.Detail), ""
 	case !inside.Ran:
 		return sandbox.Inconclusive, "it was not attempted" + because(inside.Detail), ""
 	case inside.TimedOut:
@@ -34,6 +36,12 @@ func judge(p Probe, inside, control Outcome) (v sandbox.Verdict, reason, by stri
 // through: the attempt succeeded, as seen from outside where anything outside can see it.
 func (o Outcome) through(p Probe) bool {
 	return o.Seen == SeenYes || o.OK && p.Witness == Program
+}
+
+// targetless: what would be attempted has nothing to go for on this machine, as the
+// control, which has every right that brig has, found out first of all.
+func (o Outcome) targetless() bool {
+	return o.Ran && !o.OK && o.Sign == "absent" && (o.Step == "" || o.Step == "find")
 }
 
 // undecided: the attempt itself, not its control, left the verdict open.
