@@ -44,7 +44,7 @@ func (t *trial) run(ctx context.Context, s selftest.Subject) (selftest.Report, e
 // announceTrial says that less is tested than was configured, as a run would.
 func (p *program) announceTrial(r orchestrator.Resolution) {
 	for _, refusal := range r.Refusals {
-		p.tui.note("testing %s, for a session would get it: %s", r.Resolved, escapeLine(refusal.Reason))
+		p.tui.note("testing %s, which is what a session gets now: %s", r.Resolved, escapeLine(refusal.Reason))
 	}
 }
 
