@@ -62,7 +62,11 @@ func (p *program) printVerdict(l selftest.LayerResult) {
 	}
 	reason := l.Reason
 	if l.Lied {
-		reason = strings.TrimSuffix("the posture says that it is enforced; "+reason, "; ")
+		said := "the posture does not tell of it"
+		if l.Layer.State == sandbox.Enforced {
+			said = "the posture says that it is enforced"
+		}
+		reason = strings.TrimSuffix(said+"; "+reason, "; ")
 	}
 	row := fmt.Sprintf("  %-17s  %-11s  %s", l.Layer.ID, l.Layer.State, verdict)
 	if reason == "" {
