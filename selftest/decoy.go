@@ -47,7 +47,8 @@ type decoyReady struct {
 
 // startDecoys needs a Python; where there is none, no control can run either.
 func (p *plot) startDecoys(probes []Probe) error {
-	if p.yard.options.Python == "" {
+	// A plot without probes of its own has nobody who would go for a decoy.
+	if p.yard.options.Python == "" || len(probes) == 0 {
 		return nil
 	}
 	var ids []string

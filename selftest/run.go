@@ -77,13 +77,9 @@ func (t *trial) run(ctx context.Context, probes []Probe) (Report, error) {
 	common := slices.DeleteFunc(slices.Clone(probes), func(p Probe) bool { return p.Stage != Shared })
 	limited := slices.DeleteFunc(slices.Clone(probes), func(p Probe) bool { return p.Stage != Limits })
 	// Every plot before any session: a session may inherit what a plot leaves open.
-	plots := map[string]*plot{}
-	for _, name := range []string{inControl, inFresh, inWarm} {
-		p, err := t.yard.plot(name, common)
-		if err != nil {
-			return Report{}, err
-		}
-		plots[name] = p
+	plots, err := t.plots([]string{inControl, inFresh, inWarm}, common)
+	if err != nil {
+		return Report{}, err
 	}
 	var control, fresh, warm shared
 	var limits map[string]tried
@@ -110,6 +106,21 @@ func (t *trial) run(ctx context.Context, probes []Probe) (Report, error) {
 		return Report{}, fmt.Errorf("start a session to test: %w", fresh.err)
 	}
 	return t.report(probes, control, fresh, warm, limits), nil
+}
+
+// plots makes them at once: each waits for an interpreter to come up.
+func (t *trial) plots(names []string, probes []Probe) (map[string]*plot, error) {
+	made, errs := make([]*plot, len(names)), make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { made[i], errs[i] = t.yard.plot(name, probes) })
+	}
+	wg.Wait()
+	plots := map[string]*plot{}
+	for i, name := range names {
+		plots[name] = made[i]
+	}
+	return plots, errors.Join(errs...)
 }
 
 // turn waits for the one turn there is where the run is to be gentle.
