@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"brig/orchestrator"
@@ -128,6 +129,13 @@ func (p *program) trialOptions(ctx context.Context, a *assembly, s settings) sel
 		o.Python = facts.Endpoint
 		return o
 	}
+	// Where there is no host sandbox there may be a Python all the same.
 	o.NoPython = explain(err).Message
+	for _, name := range []string{s.Config.Host.Python, "python3", "python"} {
+		if path, err := exec.LookPath(name); name != "" && err == nil && filepath.IsAbs(path) {
+			o.Python, o.NoPython = path, ""
+			break
+		}
+	}
 	return o
 }
