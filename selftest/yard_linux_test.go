@@ -329,7 +329,7 @@ func TestLongPathsOfSockets(t *testing.T) {
 func TestControlIsEnded(t *testing.T) {
 	y := mustYard(t, yardOptions(t))
 	defer y.close()
-	p, err := y.plot("control", nil)
+	p, err := y.plot("control", []Probe{{ID: "any"}})
 	if err != nil {
 		t.Fatal(err)
 	}
