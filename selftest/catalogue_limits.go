@@ -67,7 +67,7 @@ func resourceProbes() []Probe {
 			Fix:     "let the data directory be on a file system of its own, of the size that sessions may fill",
 		},
 		{
-			ID: "limit-cpu", Layer: sandbox.CPULimit, Severity: Low, Witness: Program, Observed: "the kernel counts more processor time than the limit allows", Bound: 2 * time.Second,
+			ID: "limit-cpu", Layer: sandbox.CPULimit, Severity: Low, Witness: Program, Observed: "the kernel counts more processor time than the limit allows", Bound: 4 * time.Second,
 			Claim: "Code cannot take more processors than the session has.", Attempt: "keep twelve processes busy for half a second, on every processor there is",
 			Blocked: []Evidence{{"count", "absent", byGroup}}, Fix: fixDocker,
 			Gaps: []string{"cpu-not-accounted", "cgroup-not-delegated", "affinity-can-be-undone"},

@@ -21,9 +21,11 @@ func (l *limiting) controls(ctx context.Context) {
 	defer cancel()
 	var quick, alone []Probe
 	for _, id := range slices.Sorted(maps.Keys(l.probes)) {
-		if id == wallClock {
+		switch id {
+		case wallClock:
 			alone = append(alone, l.probes[id])
-		} else {
+		case cpuProbe: // has its control beside it
+		default:
 			quick = append(quick, l.probes[id])
 		}
 	}

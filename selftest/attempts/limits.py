@@ -266,7 +266,7 @@ def cpu():
                 while True:
                     pass
             children.append(pid)
-        time.sleep(0.5)
+        time.sleep(1.0 if CONTROL else 0.5)
     finally:
         used = 0.0
         for pid in children:
@@ -276,7 +276,8 @@ def cpu():
     cores, most = used / (time.monotonic() - began), SMALL["milli_cpu"] / 1000.0
     said = "%.2f cores used, limit %.2f" % (cores, most)
     step("count")
-    if cores > 1.35 * most:
+    # Beside the control, what is not limited gets about as much as it does.
+    if cores > (2 if CONTROL else 1.35) * most:
         return said
     raise Missed("absent", said)
 
