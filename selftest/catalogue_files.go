@@ -103,7 +103,7 @@ func fileWrites() []Probe {
 		write("files-truncate", Critical, "Code cannot empty your files.", "cut off a file outside", refused("truncate"), gapTruncate),
 		write("files-unlink", Critical, "Code cannot remove your files.", "remove a file outside", refused("unlink")),
 		write("files-chmod", High, "Code cannot change who may read your files.", "change the mode of a file outside", describes("chmod"), open...),
-		write("files-o-path", High, "A handle on a file is no way around that.", "change the mode of a file outside through a descriptor opened with O_PATH", describes("chmod"), open...),
+		write("files-o-path", High, "Code cannot change who may read your files by a mere handle on them either.", "change the mode of a file outside through a descriptor opened with O_PATH", describes("chmod"), open...),
 		write("files-utime", Medium, "Code cannot change the times of your files.", "change the times of a file outside", describes("utime"), open...),
 		write("files-xattr", Medium, "Code cannot change the attributes of your files.", "set an extended attribute of a file outside", describes("setxattr"), open...),
 		fifo, elsewhere, oom,

@@ -37,9 +37,9 @@ func signalProbes() []Probe {
 	return []Probe{
 		signal("processes-kill", "Code cannot signal your other programs.", "send a signal to a process outside", nobody("kill", refused)),
 		signal("processes-thread-kill", "Code cannot signal single threads of your other programs.", "send a signal to a thread outside", nobody("kill", refused)),
-		signal("processes-pidfd", "A handle on a process is no way around that.", "send a signal through a process descriptor",
+		signal("processes-pidfd", "Code cannot signal your other programs by a handle on them either.", "send a signal through a process descriptor",
 			nobody("open", refused, Evidence{"open", "EPERM", byFilter}, Evidence{"open", "ENOSYS", byGuest}, Evidence{"open", "EINVAL", byPIDs})),
-		signal("processes-sigio", "Code cannot have the kernel send the signal.", "make a process outside the receiver of a pipe's signals",
+		signal("processes-sigio", "Code cannot have the kernel signal your other programs for it.", "make a process outside the receiver of a pipe's signals",
 			nobody("own", Evidence{"own", "EPERM", byScope}, Evidence{"arrive", "silent", byScope})),
 		brig,
 	}
@@ -60,7 +60,7 @@ func peekProbes() []Probe {
 		peek("processes-ptrace", "Code cannot attach to your other programs.", "attach to a process outside as a debugger and read its memory", nobody("seize", Evidence{"seize", "EPERM", byTrace})),
 		peek("processes-vm-read", "Code cannot read the memory of your other programs.", "read the memory of a process outside by process_vm_readv",
 			nobody("read", Evidence{"read", "EPERM", byTrace}, Evidence{"read", "ENOSYS", byGuest})),
-		peek("processes-mem", "Nor can it through /proc.", "read the memory of a process outside through /proc",
+		peek("processes-mem", "Code cannot read the memory of your other programs through /proc either.", "read the memory of a process outside through /proc",
 			nobody("open", Evidence{"open", "EACCES", byProc}, Evidence{"open", "EPERM", byProc}), gapNoDomain),
 		peek("processes-environ", "Code cannot read the variables of your other programs.", "read the environment of a process outside through /proc",
 			nobody("open", Evidence{"open", "EACCES", byProc}, Evidence{"open", "EPERM", byProc}), gapNoDomain),

@@ -23,7 +23,7 @@ func leftProbes() []Probe {
 			Severity: Critical, Fix: "brig doctor", Gaps: []string{"foreign-variable"}, Stage: Shared,
 		},
 		{
-			ID: "environment-ancestors", Layer: sandbox.Environment, Claim: "Nor those of the processes that started it.",
+			ID: "environment-ancestors", Layer: sandbox.Environment, Claim: "Code does not see the variables of the processes that started it.",
 			Attempt: "read the environment of the processes above through /proc", Observed: "the value of brig's variable comes back", Witness: Canary,
 			Blocked: []Evidence{
 				{"look", "absent", "a fixed list of variables"},
