@@ -82,7 +82,9 @@ func resourceProbes() []Probe {
 
 func memoryEvidence() []Evidence {
 	return []Evidence{
-		{"run", "cause:memory", byGroup + ", or " + byWatch}, {"touch", "SIGKILL", byGroup}, {"keep", "SIGKILL", byGroup + ", or " + byWatch},
+		{"run", "cause:memory", byGroup + ", or " + byWatch},
+		{"touch", "SIGKILL", byGroup},
+		{"keep", "SIGKILL", byGroup + ", or " + byWatch},
 		{"", "SIGKILL", byGroup},
 	}
 }

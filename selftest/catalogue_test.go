@@ -48,7 +48,12 @@ func TestCatalogue(t *testing.T) {
 				t.Errorf("%s takes %+v for evidence", p.ID, e)
 			}
 		}
-		if p.bound() > 2*time.Second {
+		// What ends a session is a watch that looks now and then, so a limit may take longer.
+		most := 2 * time.Second
+		if p.Stage == Limits {
+			most = 8 * time.Second
+		}
+		if p.bound() > most {
 			t.Errorf("%s may take %s", p.ID, p.bound())
 		}
 	}
