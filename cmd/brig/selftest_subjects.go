@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -126,7 +127,8 @@ func (p *program) trialOptions(ctx context.Context, a *assembly, s settings) sel
 	// also where the code itself runs in a container.
 	facts, err := a.host.Probe(ctx)
 	if err == nil {
-		o.Python = facts.Endpoint
+		// The interpreter itself: what was found may be a script that looks for one.
+		o.Python = cmp.Or(facts.Details["executable"], facts.Endpoint)
 		return o
 	}
 	// Where there is no host sandbox there may be a Python all the same.
