@@ -48,7 +48,7 @@ func resourceProbes() []Probe {
 		{
 			ID: "limit-open-files", Layer: sandbox.ProcessLimit, Severity: Low, Witness: Program, Observed: program,
 			Claim: "A process cannot open files without end.", Attempt: "open more files than the limit",
-			Blocked: []Evidence{{"open", "EMFILE", byRlimit}}, Fix: "brig doctor",
+			Blocked: []Evidence{{"open", "EMFILE", byRlimit}}, Fix: "brig doctor", Gaps: []string{"nofile-not-applied"},
 		},
 		{
 			ID: "limit-raise", Layer: sandbox.ProcessLimit, Severity: Medium, Witness: Program, Observed: program,
@@ -59,6 +59,7 @@ func resourceProbes() []Probe {
 			ID: "limit-file-size", Layer: sandbox.DiskLimit, Severity: Medium, Witness: Program, Observed: program,
 			Claim: "A file cannot grow without end.", Attempt: "write a file that is larger than the limit",
 			Blocked: []Evidence{{"write", "EFBIG", byRlimit}, {"write", "ENOSPC", "the size of the session's file system"}}, Fix: "brig doctor",
+			Gaps: []string{"fsize-not-applied"},
 		},
 		{
 			ID: "limit-disk", Layer: sandbox.DiskLimit, Severity: Medium, Witness: Program, Observed: "twice as much as the workspace may hold stays there, and nothing ends it", Bound: 8 * time.Second,

@@ -270,6 +270,9 @@ func TestEachEvidenceCounts(t *testing.T) {
 		{"the processes of the machine, for reading", sandbox.FSRead, sandbox.Off, func(ev *evidence) { ev.out.HostConfig.PidMode = "host" }},
 		{"the processes of the machine, for writing", sandbox.FSWrite, sandbox.Off, func(ev *evidence) { ev.out.HostConfig.PidMode = "host" }},
 		{"the shared memory of the machine", sandbox.FSRead, sandbox.Partial, func(ev *evidence) { ev.out.HostConfig.IpcMode = "host" }},
+		{"terminals of the machine", sandbox.Devices, sandbox.Off, func(ev *evidence) {
+			ev.out.Mounts = append(ev.out.Mounts, container.MountPoint{Destination: "/dev/pts"})
+		}},
 		{"sockets of the machine", sandbox.UnixSockets, sandbox.Partial, func(ev *evidence) { ev.out.Mounts = append(ev.out.Mounts, container.MountPoint{Destination: "/run"}) }},
 		{"the ipc of the machine", sandbox.UnixSockets, sandbox.Off, func(ev *evidence) { ev.out.HostConfig.IpcMode = "host" }},
 		{"every capability", sandbox.Capabilities, sandbox.Off, func(ev *evidence) {

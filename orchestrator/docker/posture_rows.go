@@ -289,6 +289,9 @@ func fromLocale(name string) bool { return name == "LC_CTYPE" }
 // gVisor has one more, of the guest's kernel.
 func devices(ev evidence) sandbox.Layer {
 	host := ev.out.HostConfig
+	mounted := ev.foreignMounts(func(m container.MountPoint) bool {
+		return m.Destination == "/dev" || strings.HasPrefix(m.Destination, "/dev/")
+	})
 	foreign := slices.DeleteFunc(slices.Clone(ev.in.Devices), func(name string) bool {
 		return slices.Contains([]string{"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}, name) ||
 			name == "fuse" && ev.kernel() == gvisorKernel
@@ -296,6 +299,7 @@ func devices(ev evidence) sandbox.Layer {
 	return judge(
 		"the runtime's basic devices only",
 		fmt.Sprintf("/dev has %s; %d devices, %d device requests, privileged %v", orNone(ev.in.Devices), len(host.Devices), len(host.DeviceRequests), host.Privileged),
+		vital(len(mounted) == 0, "foreign-device-mount", "the engine mounted devices of its machine: "+strings.Join(mounted, ", ")),
 		need(len(ev.in.Devices) > 0, "not-read", "the runner could not list the devices inside"),
 		vital(len(foreign) == 0, "foreign-device", "inside there are also the devices "+orNone(foreign)),
 		vital(len(host.Devices) == 0 && len(host.DeviceRequests) == 0 && len(host.DeviceCgroupRules) == 0, "device-added", "the engine reports added devices"),

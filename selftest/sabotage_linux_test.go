@@ -1,0 +1,327 @@
+package selftest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/sandbox/sandboxtest"
+	"brig/selftest"
+)
+
+// sabotage is a set of layers that one brig leaves out, and what the self-test has to
+// make of it: what the posture says of its rows, what gets through, and what something
+// else still stands before.
+type sabotage struct {
+	names   string
+	rows    map[sandbox.LayerID]string // "off", or "partial code" where the layer is not gone
+	through []string
+	held    map[string]string // by probe: words of what is named
+}
+
+func off(ids ...sandbox.LayerID) map[sandbox.LayerID]string {
+	rows := map[sandbox.LayerID]string{}
+	for _, id := range ids {
+		rows[id] = "off"
+	}
+	return rows
+}
+
+func partial(code string, id sandbox.LayerID, rows map[sandbox.LayerID]string) map[sandbox.LayerID]string {
+	rows[id] = "partial " + code
+	return rows
+}
+
+const (
+	filter   = "system call filter"
+	landlock = "Landlock"
+	readOnly = "read-only mounts"
+)
+
+// containers are sabotages of a container's configuration. HOME is brig's.
+func containers() []sabotage {
+	return []sabotage{
+		{"seccomp", off(sandbox.SyscallFilter), []string{"net-netlink", "net-vsock", "kernel-keyctl", "kernel-userns-unshare", "kernel-personality"}, map[string]string{
+			"net-udp": "network of its own", "net-loopback-udp": "loopback of its own", "processes-ptrace": "process namespace", "processes-vm-read": "process namespace",
+		}},
+		{"nnp", off(sandbox.NoNewPrivs), []string{"no-new-privileges-flag"}, map[string]string{"no-new-privileges-set-id": ""}},
+		{"caps", off(sandbox.Capabilities), nil, map[string]string{"capabilities-held": "", "kernel-mount": filter}},
+		{"network-host", off(sandbox.NetOutbound, sandbox.NetLoopback, sandbox.UnixSockets), []string{"net-tcp", "net-loopback-tcp", "unix-abstract"}, map[string]string{
+			"net-udp": filter, "net-loopback-udp": filter, "unix-engine": "files of its own",
+		}},
+		{"network-bridge", off(sandbox.NetOutbound, sandbox.NetLoopback), []string{"net-tcp", "net-test-net"}, map[string]string{
+			"net-udp": filter, "net-loopback-tcp": "loopback of its own", "unix-abstract": "abstract names of its own",
+		}},
+		{"rootfs", off(sandbox.FSWrite), []string{"files-elsewhere"}, map[string]string{"files-write": "file system of the session's own"}},
+		{"pid-host", off(sandbox.Signals, sandbox.FSRead, sandbox.FSWrite), []string{"processes-kill", "processes-sigio", "processes-environ", "files-proc-root"}, map[string]string{
+			"processes-ptrace": filter, "processes-vm-read": filter, "processes-nice": filter, "files-read": "file system of the session's own",
+		}},
+		{"ipc-host", partial("ipc-of-host", sandbox.FSRead, off(sandbox.UnixSockets)), []string{"processes-sysv", "files-shm"}, map[string]string{"unix-abstract": "of its own"}},
+		{"masked-paths", off(sandbox.FSRead), nil, map[string]string{"files-read": "file system of the session's own", "processes-oom-score": ""}},
+		{"bind=HOME", off(sandbox.FSRead, sandbox.FSWrite), []string{"files-read", "files-write", "files-chmod", "files-unlink", "files-fifo", "brig-read-state"}, map[string]string{
+			"files-link-in": "mounts", "files-rename-out": "mounts", "processes-kill": "process namespace",
+		}},
+		{"bind=/dev/pts", off(sandbox.FSRead, sandbox.Devices), []string{"devices-terminal"}, map[string]string{"files-read": "file system of the session's own"}},
+		{"env", off(sandbox.Environment), []string{"environment-variable"}, map[string]string{"inherited-fd": "closed before code starts"}},
+		{"memory", off(sandbox.MemoryLimit), []string{"limit-memory"}, map[string]string{"limit-open-files": ""}},
+		{"pids", off(sandbox.ProcessLimit), nil, map[string]string{"limit-open-files": ""}},
+		{"cpu", off(sandbox.CPULimit), nil, map[string]string{"limit-memory": ""}},
+		{"ulimits", partial("nofile-not-applied", sandbox.ProcessLimit, partial("fsize-not-applied", sandbox.DiskLimit, off())), []string{"limit-open-files", "limit-file-size"}, nil},
+
+		{"network-host,seccomp", off(sandbox.NetOutbound, sandbox.SyscallFilter), []string{"net-udp", "net-mptcp", "net-loopback-udp", "net-raw"}, map[string]string{"unix-engine": "files of its own"}},
+		{"pid-host,seccomp", off(sandbox.Signals, sandbox.SyscallFilter), []string{"processes-ptrace", "processes-vm-read", "processes-pidfd-getfd", "processes-nice", "processes-prlimit"}, map[string]string{
+			"net-udp": "network of its own",
+		}},
+		{"memory,pids,ulimits", off(sandbox.MemoryLimit, sandbox.ProcessLimit), []string{"limit-memory", "limit-open-files"}, nil},
+	}
+}
+
+// rooted are sabotages of a container that show only where brig is root.
+func rooted() []sabotage {
+	return []sabotage{
+		{"user", off(sandbox.Capabilities), nil, map[string]string{"capabilities-held": "no capabilities", "capabilities-chown": "no capabilities"}},
+		{"device=/dev/fuse", off(sandbox.Devices), nil, map[string]string{"devices-open": "modes of files"}},
+		{"user,caps", off(sandbox.Capabilities), []string{"capabilities-held", "capabilities-chown", "capabilities-mknod"}, map[string]string{"kernel-mount": ""}},
+		{"user,device=/dev/fuse", off(sandbox.Capabilities, sandbox.Devices), []string{"devices-open"}, nil},
+	}
+}
+
+// hosts are sabotages of the helper and the supervisor.
+func hosts() []sabotage {
+	return []sabotage{
+		{"landlock", partial("landlock-missing", sandbox.FSWrite, off(sandbox.FSRead, sandbox.Signals, sandbox.Devices)), []string{"files-read", "files-fifo", "processes-kill", "devices-terminal", "brig-read-state"}, map[string]string{
+			"files-write": readOnly, "files-chmod": readOnly, "net-tcp": filter, "unix-abstract": filter, "processes-mem": "user namespace", "processes-ptrace": filter,
+		}},
+		{"seccomp", partial("landlock-tcp-only", sandbox.NetOutbound, off(sandbox.SyscallFilter, sandbox.KernelSurface)), []string{"net-udp", "net-mptcp", "net-netlink", "kernel-keyctl", "processes-nice", "unix-engine"}, map[string]string{
+			"net-tcp": landlock, "net-loopback-tcp": landlock, "unix-abstract": landlock, "processes-ptrace": landlock, "processes-sysv": "IPC namespace", "kernel-mount": landlock,
+		}},
+		{"namespaces", partial("not-asked", sandbox.FSWrite, off()), []string{"files-chmod", "files-utime", "files-shm"}, map[string]string{
+			"files-write": landlock, "files-rename": landlock, "processes-environ": landlock,
+		}},
+		{"nnp", off(sandbox.NoNewPrivs), []string{"no-new-privileges-flag"}, map[string]string{"no-new-privileges-set-id": "user namespace"}},
+		{"caps", off(sandbox.Capabilities), []string{"capabilities-held"}, map[string]string{"kernel-mount": filter, "files-chmod": readOnly}},
+		{"env", off(sandbox.Environment), []string{"environment-variable"}, map[string]string{"inherited-fd": "closed before code starts"}},
+		{"fds", off(sandbox.InheritedFDs), nil, map[string]string{"inherited-fd": "closed before code starts", "environment-variable": "fixed list"}},
+		{"rlimits", off(sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.DiskLimit), []string{"limit-open-files", "limit-file-size"}, map[string]string{"limit-memory-tree": ""}},
+		{"watch", off(sandbox.MemoryLimit, sandbox.DiskLimit), []string{"limit-memory-tree", "limit-disk"}, map[string]string{"limit-open-files": ""}},
+		{"tree-kill", off(sandbox.TreeKill), nil, map[string]string{"tree-survive-close": ""}},
+
+		{"landlock,namespaces", off(sandbox.FSWrite, sandbox.FSRead), []string{"files-write", "files-rename", "processes-mem", "processes-environ", "brig-write-config"}, map[string]string{"processes-ptrace": filter, "net-tcp": filter}},
+		{"landlock,seccomp", off(sandbox.NetOutbound, sandbox.UnixSockets, sandbox.SyscallFilter), []string{"net-tcp", "unix-abstract", "kernel-mount", "kernel-mq"}, map[string]string{"files-write": readOnly, "processes-sysv": "IPC namespace"}},
+		{"caps,seccomp", partial("capabilities-left", sandbox.FSWrite, off(sandbox.Capabilities, sandbox.SyscallFilter)), []string{"capabilities-held", "kernel-setns"}, map[string]string{"kernel-mount": landlock, "net-tcp": landlock}},
+		{"rlimits,watch", off(sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.DiskLimit), []string{"limit-memory", "limit-memory-tree", "limit-file-size"}, nil},
+		{
+			"landlock,seccomp,namespaces,nnp", off(sandbox.FSWrite, sandbox.FSRead, sandbox.NetOutbound, sandbox.NoNewPrivs, sandbox.Ptrace),
+			[]string{"files-write", "net-tcp", "processes-ptrace", "processes-vm-read", "no-new-privileges-set-id"},
+			map[string]string{"inherited-fd": "closed before code starts"},
+		},
+	}
+}
+
+// TestSabotage: a brig that leaves layers out says so, and the self-test sees it: what
+// nothing else covers gets through, and what something else covers is held by that.
+func TestSabotage(t *testing.T) {
+	b := buildSabotaged(t)
+	t.Run("docker", func(t *testing.T) {
+		b.engine(t)
+		b.all(t, "docker", containers())
+		if os.Geteuid() == 0 {
+			root := b
+			root.user = nil
+			root.all(t, "docker", rooted())
+		}
+	})
+	t.Run("host", func(t *testing.T) { b.all(t, "host", hosts()) })
+}
+
+// TestNoSabotageShips: without its tag, nothing of the switch is in brig.
+func TestNoSabotageShips(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "brig")
+	compile(t, name)
+	program, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(program, []byte("BRIG_SABOTAGE")) {
+		t.Error("the brig that ships knows the variable")
+	}
+}
+
+// sabotagedBrig is a brig with the switch, and who runs it: an ordinary user.
+type sabotagedBrig struct {
+	path string
+	dir  string
+	user *syscall.Credential // nil: this one
+}
+
+const someUser = 23456
+
+func buildSabotaged(t *testing.T) sabotagedBrig {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "brig-sabotage-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	b := sabotagedBrig{path: filepath.Join(dir, "brig"), dir: dir}
+	compile(t, b.path, "-tags", "brig_sabotage")
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		b.user = &syscall.Credential{Uid: someUser, Gid: someUser}
+	}
+	return b
+}
+
+func compile(t *testing.T, name string, flags ...string) {
+	t.Helper()
+	args := append(append([]string{"build", "-o", name}, flags...), "brig/cmd/brig")
+	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+}
+
+// engine lets the user reach the engine, if there is one.
+func (b *sabotagedBrig) engine(t *testing.T) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "docker", "version", "--format", "{{.Server.Version}}").CombinedOutput(); err != nil {
+		sandboxtest.Skip(t, "a container engine", strings.TrimSpace(string(out)))
+	}
+	if b.user == nil {
+		return
+	}
+	socket := strings.TrimPrefix(os.Getenv("DOCKER_HOST"), "unix://")
+	if socket == "" {
+		socket = "/var/run/docker.sock"
+	}
+	info, err := os.Stat(socket)
+	if err != nil {
+		sandboxtest.Skip(t, "an engine on a socket of this machine", err.Error())
+	}
+	group := *b.user
+	group.Groups = []uint32{info.Sys().(*syscall.Stat_t).Gid}
+	b.user = &group
+}
+
+func (b sabotagedBrig) all(t *testing.T, backend string, table []sabotage) {
+	t.Helper()
+	home, err := os.MkdirTemp(b.dir, "home-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.user != nil {
+		if err := os.Chown(home, int(b.user.Uid), int(b.user.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What gets through under a sabotage is held without it; what is held by another
+	// layer then is held as well.
+	var probes []string
+	for _, s := range table {
+		probes = append(append(probes, s.through...), s.probes()...)
+	}
+	whole := sabotage{held: map[string]string{}}
+	for _, id := range probes {
+		whole.held[id] = ""
+	}
+	for _, id := range decidedWithoutCapability() {
+		delete(whole.held, id)
+	}
+	for _, s := range append([]sabotage{whole}, table...) {
+		name := s.names
+		if name == "" {
+			name = "none"
+		}
+		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
+			// A busy machine can leave an attempt undecided; it cannot turn a verdict.
+			problems := s.differences(b.run(t, backend, home, s))
+			if len(problems) > 0 {
+				t.Logf("once more: %s", strings.Join(problems, "; "))
+				problems = s.differences(b.run(t, backend, home, s))
+			}
+			for _, p := range problems {
+				t.Error(p)
+			}
+		})
+	}
+}
+
+// decidedWithoutCapability are those whose control cannot succeed on every machine, so
+// that without a sabotage they may be undecided.
+func decidedWithoutCapability() []string {
+	return []string{"capabilities-chown", "capabilities-mknod", "net-raw", "no-new-privileges-set-id", "kernel-mount"}
+}
+
+func (s sabotage) probes() (ids []string) {
+	for id := range s.held {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func (b sabotagedBrig) run(t *testing.T, backend, home string, s sabotage) selftest.Report {
+	t.Helper()
+	args := []string{"selftest", "--json", "--backend", backend}
+	for _, id := range append(slices.Clone(s.through), s.probes()...) {
+		args = append(args, "--probe", id)
+	}
+	cmd := exec.CommandContext(t.Context(), b.path, args...)
+	cmd.Dir = home
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LC_ALL=C.UTF-8", "BRIG_DOCKER_TIER=core",
+		"BRIG_SABOTAGE=" + strings.ReplaceAll(s.names, "HOME", home),
+	}
+	if host := os.Getenv("DOCKER_HOST"); host != "" {
+		cmd.Env = append(cmd.Env, "DOCKER_HOST="+host)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: b.user}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var answer struct{ Reports []selftest.Report }
+	if bad := json.Unmarshal(stdout.Bytes(), &answer); bad != nil || len(answer.Reports) != 1 {
+		t.Fatalf("brig: %v, %v\n%s%s", err, bad, stdout.Bytes(), stderr.Bytes())
+	}
+	return answer.Reports[0]
+}
+
+// differences are where a report is not as predicted.
+func (s sabotage) differences(r selftest.Report) (problems []string) {
+	note := func(words ...string) { problems = append(problems, strings.Join(words, " ")) }
+	for id, want := range s.rows {
+		row := r.Posture.Layer(id)
+		got := string(row.State)
+		if row.State != sandbox.Off {
+			got += " " + row.Code
+		}
+		if got != want {
+			note(string(id), "is said to be", got+", want", want)
+		}
+	}
+	for _, l := range r.Layers {
+		if l.Lied {
+			note("the posture keeps silent:", string(l.Layer.ID), l.Reason)
+		}
+	}
+	for _, p := range r.Probes {
+		by, held := s.held[p.Probe]
+		switch through := slices.Contains(s.through, p.Probe); {
+		case through && p.Verdict != sandbox.Allowed:
+			note(p.Probe, "is", string(p.Verdict)+", and nothing should be in its way:", p.By, p.Reason)
+		case held && (p.Verdict != sandbox.Blocked || !strings.Contains(p.By, by)):
+			note(p.Probe, "is", string(p.Verdict), "by", p.By+", want it blocked by", by+":", p.Reason)
+		}
+	}
+	if want := len(s.through) + len(s.held); len(r.Probes) != want {
+		note("other probes were tried than asked for")
+	}
+	return problems
+}
