@@ -37,8 +37,8 @@ func limitGroups() [][]string {
 		{"limit-open-files", "limit-raise", "limit-file-size", "limit-output", "tree-survive-close"},
 		{"limit-memory", "limit-memory-tree"},
 		{"limit-processes", "limit-disk"},
-		{"limit-cpu"},
 		{"tree-survive-timeout"},
+		{cpuProbe},
 	}
 }
 
@@ -48,6 +48,8 @@ type limiting struct {
 	probes map[string]Probe
 	plot   *plot // of the sessions
 	bare   *plot // of the controls
+
+	others sync.WaitGroup // the attempts that need processors and are not about them
 
 	mu  sync.Mutex
 	out map[string]tried // guarded by mu
@@ -75,9 +77,15 @@ func limited(ctx context.Context, st stage, probes []Probe) map[string]tried {
 		return fail(err)
 	}
 	l.say("trying small limits")
-	work := []func(){func() { l.controls(ctx) }}
+	work := []func(){func() { defer l.others.Done(); l.controls(ctx) }}
+	l.others.Add(1)
 	for _, ids := range limitGroups() {
-		work = append(work, func() { l.group(ctx, ids) })
+		if ids[0] == cpuProbe {
+			work = append(work, func() { l.group(ctx, ids) })
+			continue
+		}
+		l.others.Add(1)
+		work = append(work, func() { defer l.others.Done(); l.group(ctx, ids) })
 	}
 	var wg sync.WaitGroup
 	for _, f := range work {
@@ -189,8 +197,9 @@ func (l *limiting) group(ctx context.Context, ids []string) {
 		case surviveClose:
 			l.record(id, posture, a.surviveClose(ctx, end))
 		case cpuProbe:
-			// Beside its control, so that a machine which leaves it little leaves the
+			// When the rest is done, and beside its control, so that a machine which leaves it little leaves the
 			// control little as well, and nobody takes that for a limit.
+			l.others.Wait()
 			var beside sync.WaitGroup
 			beside.Go(func() { l.control(ctx, []Probe{l.probes[id]}) })
 			o := a.plain(ctx)
