@@ -77,27 +77,34 @@ func (p *program) printVerdict(l selftest.LayerResult) {
 }
 
 // printOpen lists what got through without being told, with what helps, and what
-// could not be told.
+// could not be told. Where the control failed as well, the names are enough.
 func (p *program) printOpen(r selftest.Report) {
 	out := p.tui.stdout
+	var unproven []string
 	first := true
-	head := func(id string, v sandbox.Verdict, reason string) {
+	head := func(begin, rest, text string) {
 		if first {
 			fmt.Fprintln(out)
 			first = false
 		}
-		p.wrapped(fmt.Sprintf("  %s  %s  ", id, v), "    ", escapeLine(reason))
+		p.wrapped(begin, rest, escapeLine(text))
 	}
 	for _, probe := range r.Probes {
+		begin := fmt.Sprintf("  %s  %s  ", probe.Probe, probe.Verdict)
 		switch {
 		case probe.Verdict == sandbox.Allowed && !probe.Expected:
-			head(probe.Probe, probe.Verdict, probe.Reason)
+			head(begin, "    ", probe.Reason)
 			if fix := fixOf(probe.Probe); fix != "" {
-				p.wrapped("    → ", "      ", escapeLine(fix))
+				head("    → ", "      ", fix)
 			}
+		case probe.Verdict == sandbox.Inconclusive && probe.Control.Ran && !probe.Control.OK:
+			unproven = append(unproven, probe.Probe)
 		case probe.Verdict == sandbox.Inconclusive:
-			head(probe.Probe, probe.Verdict, probe.Reason)
+			head(begin, "    ", probe.Reason)
 		}
+	}
+	if len(unproven) > 0 {
+		head("  ", "    ", "here these prove nothing, because the control failed as well (--evidence says how): "+strings.Join(unproven, ", "))
 	}
 }
 
