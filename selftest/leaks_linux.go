@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +16,7 @@ type leaks struct {
 	env string
 	fd  int // with no close-on-exec; zero: none
 	shm string
+	own *os.File // shm, locked while this run lives; see sweepShared
 }
 
 // leastLeak is above the descriptors that an instance has for itself.
@@ -47,11 +49,38 @@ func (p *plot) leak() error {
 		return err
 	}
 	// A machine without it has no target there.
-	if os.WriteFile(shm, []byte(p.secret), 0o600) == nil {
-		p.leaks.shm = shm
+	f, err = os.OpenFile(shm, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil
+	}
+	p.leaks.shm, p.leaks.own = shm, f
+	if _, err := f.WriteString(p.secret); err == nil && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 		p.told["shm"] = shm
 	}
 	return nil
+}
+
+// freshFor is how long a canary in shared memory may be without its lock.
+const freshFor = time.Minute
+
+// sweepShared removes canaries of this user's in shared memory whose run is gone,
+// also those of a run whose directory somebody else has removed.
+func sweepShared() {
+	all, err := filepath.Glob("/dev/shm/" + strayName + "*")
+	if err != nil {
+		return
+	}
+	for _, path := range all {
+		f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			continue // somebody else's
+		}
+		info, err := f.Stat()
+		if err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > freshFor && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = os.Remove(path) // or another run has, at this moment
+		}
+		_ = f.Close() // nothing was written
+	}
 }
 
 func (p *plot) unleak() error {
@@ -63,7 +92,7 @@ func (p *plot) unleak() error {
 		errs = append(errs, unix.Close(p.leaks.fd))
 	}
 	if p.leaks.shm != "" {
-		errs = append(errs, gone(os.Remove(p.leaks.shm)))
+		errs = append(errs, gone(os.Remove(p.leaks.shm)), p.leaks.own.Close())
 	}
 	p.leaks = leaks{}
 	return errors.Join(errs...)

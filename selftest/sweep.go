@@ -15,6 +15,7 @@ import (
 // sweepYards removes what runs that were killed have left below root. A run that
 // lives holds its lock, and is left alone.
 func sweepYards(root string) error {
+	sweepShared()
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

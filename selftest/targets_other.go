@@ -20,5 +20,6 @@ func (p *plot) unleak() error { return nil }
 
 func traits(int) map[string]string { return nil }
 func killMarked(string)            {}
+func sweepShared()                 {}
 
 func kernelBoot() string { return "" }
