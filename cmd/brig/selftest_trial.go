@@ -38,7 +38,12 @@ func (t *trial) run(ctx context.Context, s selftest.Subject) (selftest.Report, e
 	if len(t.only) > 0 {
 		return r, nil
 	}
-	return r, keepReport(t.settings, r)
+	if err := keepReport(t.settings, r); err != nil && !t.quiet {
+		// What was seen stands all the same; it only will not be remembered.
+		t.p.tui.warn(escapeLine(err.Error()))
+		t.p.tui.hint("df -h " + quote(t.settings.Paths.State))
+	}
+	return r, nil
 }
 
 // announceTrial says that less is tested than was configured, as a run would.
