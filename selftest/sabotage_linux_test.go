@@ -51,8 +51,8 @@ func containers() []sabotage {
 		{"seccomp", off(sandbox.SyscallFilter), []string{"net-netlink", "net-vsock", "kernel-keyctl", "kernel-userns-unshare", "kernel-personality"}, map[string]string{
 			"net-udp": "network of its own", "net-loopback-udp": "loopback of its own", "processes-ptrace": "process namespace", "processes-vm-read": "process namespace",
 		}},
-		{"nnp", off(sandbox.NoNewPrivs), []string{"no-new-privileges-flag"}, map[string]string{"no-new-privileges-set-id": ""}},
-		{"caps", off(sandbox.Capabilities), nil, map[string]string{"capabilities-held": "", "kernel-mount": filter}},
+		{"nnp", off(sandbox.NoNewPrivs), []string{"no-new-privileges-flag"}, map[string]string{"no-new-privileges-set-id": "image without"}},
+		{"caps", off(sandbox.Capabilities), nil, map[string]string{"capabilities-held": "no capabilities", "kernel-mount": filter}},
 		{"network-host", off(sandbox.NetOutbound, sandbox.NetLoopback, sandbox.UnixSockets), []string{"net-tcp", "net-loopback-tcp", "unix-abstract"}, map[string]string{
 			"net-udp": filter, "net-loopback-udp": filter, "unix-engine": "files of its own",
 		}},
@@ -64,15 +64,15 @@ func containers() []sabotage {
 			"processes-ptrace": filter, "processes-vm-read": filter, "processes-nice": filter, "files-read": "file system of the session's own",
 		}},
 		{"ipc-host", partial("ipc-of-host", sandbox.FSRead, off(sandbox.UnixSockets)), []string{"processes-sysv", "files-shm"}, map[string]string{"unix-abstract": "of its own"}},
-		{"masked-paths", off(sandbox.FSRead), nil, map[string]string{"files-read": "file system of the session's own", "processes-oom-score": ""}},
+		{"masked-paths", off(sandbox.FSRead), nil, map[string]string{"files-read": "file system of the session's own", "processes-oom-score": "file system of the session's own"}},
 		{"bind=HOME", off(sandbox.FSRead, sandbox.FSWrite), []string{"files-read", "files-write", "files-chmod", "files-unlink", "files-fifo", "brig-read-state"}, map[string]string{
 			"files-link-in": "mounts", "files-rename-out": "mounts", "processes-kill": "process namespace",
 		}},
 		{"bind=/dev/pts", off(sandbox.FSRead, sandbox.Devices), []string{"devices-terminal"}, map[string]string{"files-read": "file system of the session's own"}},
 		{"env", off(sandbox.Environment), []string{"environment-variable"}, map[string]string{"inherited-fd": "closed before code starts"}},
-		{"memory", off(sandbox.MemoryLimit), []string{"limit-memory"}, map[string]string{"limit-open-files": ""}},
-		{"pids", off(sandbox.ProcessLimit), nil, map[string]string{"limit-open-files": ""}},
-		{"cpu", off(sandbox.CPULimit), nil, map[string]string{"limit-memory": ""}},
+		{"memory", off(sandbox.MemoryLimit), []string{"limit-memory"}, map[string]string{"limit-open-files": "limit of a process"}},
+		{"pids", off(sandbox.ProcessLimit), nil, map[string]string{"limit-open-files": "limit of a process"}},
+		{"cpu", off(sandbox.CPULimit), nil, map[string]string{"limit-memory": "control group"}},
 		{"ulimits", partial("nofile-not-applied", sandbox.ProcessLimit, partial("fsize-not-applied", sandbox.DiskLimit, off())), []string{"limit-open-files", "limit-file-size"}, nil},
 
 		{"network-host,seccomp", off(sandbox.NetOutbound, sandbox.SyscallFilter), []string{"net-udp", "net-mptcp", "net-loopback-udp", "net-raw"}, map[string]string{"unix-engine": "files of its own"}},
@@ -88,7 +88,7 @@ func rooted() []sabotage {
 	return []sabotage{
 		{"user", off(sandbox.Capabilities), nil, map[string]string{"capabilities-held": "no capabilities", "capabilities-chown": "no capabilities"}},
 		{"device=/dev/fuse", off(sandbox.Devices), nil, map[string]string{"devices-open": "modes of files"}},
-		{"user,caps", off(sandbox.Capabilities), []string{"capabilities-held", "capabilities-chown", "capabilities-mknod"}, map[string]string{"kernel-mount": ""}},
+		{"user,caps", off(sandbox.Capabilities), []string{"capabilities-held", "capabilities-chown", "capabilities-mknod"}, map[string]string{"kernel-mount": filter}},
 		{"user,device=/dev/fuse", off(sandbox.Capabilities, sandbox.Devices), []string{"devices-open"}, nil},
 	}
 }
@@ -109,9 +109,9 @@ func hosts() []sabotage {
 		{"caps", off(sandbox.Capabilities), []string{"capabilities-held"}, map[string]string{"kernel-mount": filter, "files-chmod": readOnly}},
 		{"env", off(sandbox.Environment), []string{"environment-variable"}, map[string]string{"inherited-fd": "closed before code starts"}},
 		{"fds", off(sandbox.InheritedFDs), nil, map[string]string{"inherited-fd": "closed before code starts", "environment-variable": "fixed list"}},
-		{"rlimits", off(sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.DiskLimit), []string{"limit-open-files", "limit-file-size"}, map[string]string{"limit-memory-tree": ""}},
-		{"watch", off(sandbox.MemoryLimit, sandbox.DiskLimit), []string{"limit-memory-tree", "limit-disk"}, map[string]string{"limit-open-files": ""}},
-		{"tree-kill", off(sandbox.TreeKill), nil, map[string]string{"tree-survive-close": ""}},
+		{"rlimits", off(sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.DiskLimit), []string{"limit-open-files", "limit-file-size"}, map[string]string{"limit-memory-tree": "watch over"}},
+		{"watch", off(sandbox.MemoryLimit, sandbox.DiskLimit), []string{"limit-memory-tree", "limit-disk"}, map[string]string{"limit-open-files": "limit of a process"}},
+		{"tree-kill", off(sandbox.TreeKill), nil, map[string]string{"tree-survive-close": "whole process tree"}},
 
 		{"landlock,namespaces", off(sandbox.FSWrite, sandbox.FSRead), []string{"files-write", "files-rename", "processes-mem", "processes-environ", "brig-write-config"}, map[string]string{"processes-ptrace": filter, "net-tcp": filter}},
 		{"landlock,seccomp", off(sandbox.NetOutbound, sandbox.UnixSockets, sandbox.SyscallFilter), []string{"net-tcp", "unix-abstract", "kernel-mount", "kernel-mq"}, map[string]string{"files-write": readOnly, "processes-sysv": "IPC namespace"}},
