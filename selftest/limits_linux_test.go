@@ -70,6 +70,11 @@ func tryLimits(t *testing.T, s Subject) map[string]sandbox.Verdict {
 	t.Helper()
 	o := yardOptions(t)
 	y := mustYard(t, o)
+	defer func() {
+		if err := y.close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	probes := limitProbes()
 	began := time.Now()
 	got := limitStage(t.Context(), stage{subject: s, options: o, yard: y}, probes)
