@@ -15,7 +15,7 @@ type tally struct {
 	probe     Probe
 	result    Result
 	lied      bool // it got through where its session's posture says that it does not
-	undecided bool // an attempt in a session, not the control, left it open
+	undecided bool // an attempt left it open, or a control that broke: more than that the machine refuses it to everybody
 }
 
 // weigh makes a probe's result of its attempts. Postures are those of the sessions
@@ -43,7 +43,7 @@ func weigh(p Probe, t tried, postures []sandbox.Posture, arch string) tally {
 				r.lied = true
 			}
 		}
-		r.undecided = r.undecided || v == sandbox.Inconclusive && a.Outcome.undecided(p)
+		r.undecided = r.undecided || v == sandbox.Inconclusive && (a.Outcome.undecided(p) || t.control.broken())
 		a.Verdict, a.Posture = v, postures[i].Digest()
 		r.result.Attempts = append(r.result.Attempts, a)
 		if before := r.result.Verdict; i == 0 || worst(before, v) == v && before != v {

@@ -3,6 +3,7 @@ package selftest
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"brig/orchestrator/sandbox"
 )
@@ -27,6 +28,9 @@ func judge(p Probe, inside, control Outcome) (v sandbox.Verdict, reason, by stri
 	if !known {
 		return sandbox.Inconclusive, "it failed with other evidence than predicted: " + inside.sign(), ""
 	}
+	if control.broken() {
+		return sandbox.Inconclusive, "there is nothing to hold it against: the control with nothing around it did not come to an end" + because(control.sign()), ""
+	}
 	if !control.through(p) {
 		return sandbox.Inconclusive, "it failed (" + inside.sign() + "), and so did the control with nothing around it" + because(control.sign()), ""
 	}
@@ -42,6 +46,12 @@ func (o Outcome) through(p Probe) bool {
 // control, which has every right that brig has, found out first of all.
 func (o Outcome) targetless() bool {
 	return o.Ran && !o.OK && o.Sign == "absent" && (o.Step == "" || o.Step == "find")
+}
+
+// broken: it was not made, or not to its end. That says nothing of what it would have
+// shown, other than one that was refused.
+func (o Outcome) broken() bool {
+	return !o.Ran || o.TimedOut || strings.HasPrefix(o.Sign, "exception:")
 }
 
 // undecided: the attempt itself, not its control, left the verdict open.

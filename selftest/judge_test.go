@@ -123,9 +123,12 @@ func TestOneUndecidedAttemptSpoilsALayer(t *testing.T) {
 		second tally
 		want   Holds
 	}{
-		"another errno":      {one(Outcome{Ran: true, Sign: "EIO"}, ok), CouldNotTell},
-		"a time-out":         {one(Outcome{Ran: true, Sign: "timeout", TimedOut: true}, ok), CouldNotTell},
-		"the control failed": {one(held, held), Held},
+		"another errno":       {one(Outcome{Ran: true, Sign: "EIO"}, ok), CouldNotTell},
+		"a time-out":          {one(Outcome{Ran: true, Sign: "timeout", TimedOut: true}, ok), CouldNotTell},
+		"the control failed":  {one(held, held), Held},
+		"no control":          {one(held, Outcome{Detail: "killed"}), CouldNotTell},
+		"the control is late": {one(held, Outcome{Ran: true, Sign: "timeout", TimedOut: true}), CouldNotTell},
+		"the control broke":   {one(held, Outcome{Ran: true, Sign: "exception:fork"}), CouldNotTell},
 	} {
 		if _, holds, line, _ := conclude(posture, []tally{one(held, ok), c.second}); holds != c.want {
 			t.Errorf("%s: %s (%s), want %s", name, holds, line, c.want)

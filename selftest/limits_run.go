@@ -200,11 +200,8 @@ func (l *limiting) group(ctx context.Context, ids []string) {
 			// When the rest is done, and beside its control, so that a machine which leaves it little leaves the
 			// control little as well, and nobody takes that for a limit.
 			l.others.Wait()
-			var beside sync.WaitGroup
-			beside.Go(func() { l.control(ctx, []Probe{l.probes[id]}) })
-			o := a.plain(ctx)
-			beside.Wait()
-			l.record(id, posture, o)
+			l.control(ctx, []Probe{l.probes[id]})
+			l.record(id, posture, a.plain(ctx))
 		case floodOutput:
 			l.record(id, posture, a.flood(ctx))
 		default:

@@ -15,20 +15,21 @@ func ThisMachine() Machine {
 	return Machine{BootID: boot, OS: goos, Arch: runtime.GOARCH, Kernel: kernel, UID: user()}
 }
 
-// Policy is the digest of what a backend forecasts that it would enforce: when it
-// changes, an earlier report is about something else.
-func Policy(kind sandbox.Kind, forecast []sandbox.Layer) string {
+// Policy is the digest of what a backend forecasts that it would enforce, and with
+// what: see Subject.Identity. When it changes, an earlier report is about something else.
+func Policy(kind sandbox.Kind, identity string, forecast []sandbox.Layer) string {
 	type row struct{ ID, State, Mechanism, Code string }
 	rows := make([]row, 0, len(forecast))
 	for _, l := range forecast {
 		rows = append(rows, row{string(l.ID), string(l.State), l.Mechanism, l.Code})
 	}
 	raw, err := json.Marshal(struct {
-		Kind sandbox.Kind
-		Rows []row
+		Kind     sandbox.Kind
+		Identity string
+		Rows     []row
 		// The probes themselves: more of them make an earlier report incomplete.
 		Probes []string
-	}{kind, rows, ids()})
+	}{kind, identity, rows, ids()})
 	if err != nil {
 		panic("BUG: forecast rows do not marshal: " + err.Error())
 	}

@@ -43,7 +43,7 @@ func Run(ctx context.Context, subject Subject, o Options) (Report, error) {
 	}
 	r.Format, r.ID, r.Started, r.Took, r.Brig = ReportFormat, y.token, began.UTC(), time.Since(began), o.Version
 	r.Machine, r.Backend, r.Variant = ThisMachine(), subject.Kind, subject.Variant
-	r.Policy = Policy(subject.Kind, subject.Forecast)
+	r.Policy = Policy(subject.Kind, subject.Identity, subject.Forecast)
 	return r, nil
 }
 

@@ -153,7 +153,7 @@ func TestRun(t *testing.T) {
 			if len(kept) != 1 || kept[0].ID != r.ID || kept[0].Posture.Digest() != r.Posture.Digest() {
 				t.Errorf("kept %d reports", len(kept))
 			}
-			if why := selftest.Due(kept, kind, "", selftest.ThisMachine(), "test", selftest.Policy(kind, subject.Forecast)); why != "" && r.Holds == selftest.Held {
+			if why := selftest.Due(kept, kind, "", selftest.ThisMachine(), "test", selftest.Policy(kind, subject.Identity, subject.Forecast)); why != "" && r.Holds == selftest.Held {
 				t.Errorf("due at once: %s", why)
 			}
 		})

@@ -12,6 +12,9 @@ type Subject struct {
 	Kind    sandbox.Kind
 	Variant string       // what tells it from others of its kind, such as a runtime; for people
 	Base    sandbox.Base // as real sessions are prepared with
+	// Identity is what would run the code, in words that change when it does: the
+	// engine or the interpreter with its version. It is part of Report.Policy.
+	Identity string
 	// Forecast is Backend.Capabilities for Base; its digest is Report.Policy.
 	Forecast []sandbox.Layer
 	// Open starts a session through the very machinery that users' sessions come from.

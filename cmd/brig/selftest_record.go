@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"brig/orchestrator/sandbox"
@@ -58,11 +59,20 @@ func policyNow(ctx context.Context, a *assembly, kind sandbox.Kind, base sandbox
 	}
 	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
 	defer cancel()
+	facts, err := b.Probe(ctx)
+	if err != nil {
+		return "", err
+	}
 	layers, err := b.Capabilities(ctx, base)
 	if err != nil {
 		return "", err
 	}
-	return selftest.Policy(kind, layers), nil
+	return selftest.Policy(kind, identityOf(facts, base), layers), nil
+}
+
+// identityOf names what would run the code: the engine or the interpreter, and the image.
+func identityOf(f sandbox.Facts, base sandbox.Base) string {
+	return strings.Join([]string{f.Endpoint, f.Version, f.Details["executable"], f.Details["kernel"], base.Image}, "\n")
 }
 
 // selftestState is an earlier self-test in short.

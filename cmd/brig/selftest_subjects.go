@@ -85,10 +85,11 @@ func (p *program) everySubject(ctx context.Context, a *assembly, s settings) (al
 func (p *program) subject(ctx context.Context, a *assembly, kind sandbox.Kind, base sandbox.Base) (selftest.Subject, error) {
 	backend := a.backend(kind)
 	s := selftest.Subject{Kind: kind, Base: base}
-	if _, err := backend.Probe(ctx); err != nil {
+	facts, err := backend.Probe(ctx)
+	if err != nil {
 		return s, err
 	}
-	var err error
+	s.Identity = identityOf(facts, base)
 	if s.Forecast, err = backend.Capabilities(ctx, base); err != nil {
 		return s, err
 	}

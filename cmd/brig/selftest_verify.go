@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"brig/orchestrator"
 	"brig/orchestrator/sandbox"
@@ -23,14 +24,17 @@ func (p *program) hostVerdicts(ctx context.Context, a *assembly, s settings) map
 
 // hostReport is the latest report about the host sandbox as the settings make it.
 func (p *program) hostReport(ctx context.Context, a *assembly, s settings) (latest selftest.Report, counts bool) {
-	policy := ""
+	policy, now, base := "", time.Now(), s.Config.BaseFor(sandbox.Host)
 	for _, r := range selftest.Load(selftestRecords(s)) {
-		if r.Backend != sandbox.Host || counts && r.Started.Before(latest.Started) {
+		if r.Backend != sandbox.Host || r.Variant != string(base.Mode) || counts && r.Started.Before(latest.Started) {
+			continue
+		}
+		if r.Started.After(now) { // by a clock that was wrong; nobody knows when that was
 			continue
 		}
 		if policy == "" {
 			var err error
-			if policy, err = policyNow(ctx, a, sandbox.Host, s.Config.BaseFor(sandbox.Host)); err != nil {
+			if policy, err = policyNow(ctx, a, sandbox.Host, base); err != nil {
 				return latest, false
 			}
 		}
