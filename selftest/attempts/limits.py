@@ -272,7 +272,7 @@ def cpu():
     before, began, children = _throttled(), time.monotonic(), []
     try:
         step("spin")
-        for _ in range(12):
+        for _ in range(8):
             pid = os.fork()
             if pid == 0:
                 signal.alarm(3)
