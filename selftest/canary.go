@@ -1,8 +1,6 @@
 package selftest
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -113,23 +111,4 @@ func look(dir string) string {
 	})
 	fmt.Fprintln(&s, err)
 	return s.String()
-}
-
-// homeNames is the digest of the names in the user's home: an attempt inside that
-// lists the same has listed it. Empty: it cannot be listed outside either.
-func homeNames(home string) string {
-	if home == "" {
-		return ""
-	}
-	entries, err := os.ReadDir(home)
-	if err != nil {
-		return ""
-	}
-	names := make([]string, 0, len(entries))
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	slices.Sort(names)
-	sum := sha256.Sum256([]byte(strings.Join(names, "\n")))
-	return hex.EncodeToString(sum[:])
 }

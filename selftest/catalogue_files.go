@@ -7,6 +7,7 @@ import "brig/orchestrator/sandbox"
 const (
 	byOwnRoot     = "a file system of the session's own"
 	byOwnMode     = "the modes of files, to which code is another user"
+	byRulesOrMode = "Landlock, or the modes of files, to which code is another user"
 	byReadOnly    = "read-only mounts"
 	byRefer       = "Landlock, or mounts of the session's own"
 	byPIDs        = "a process namespace of the session's own"
@@ -30,6 +31,11 @@ func refused(step string, more ...Evidence) []Evidence {
 	return append(append(absent(), Evidence{step, "EACCES", byLandlock}, Evidence{step, "EROFS", byReadOnly}), more...)
 }
 
+// readable is refused where the modes of files let everybody in, so that these are no evidence.
+func readable(step string) []Evidence {
+	return []Evidence{{"find", "ENOENT", byOwnRoot}, {step, "EACCES", byLandlock}}
+}
+
 // filesProbes are those of files outside of the session, the user's and brig's own.
 func filesProbes() []Probe {
 	return append(append(fileReads(), fileWrites()...), ownDirectories()...)
@@ -43,15 +49,17 @@ func fileReads() []Probe {
 		}
 	}
 	home := read("files-read-home", Critical, "Code cannot list your home directory.", "list the home directory",
-		append(refused("list"), Evidence{"list-other-root", "EACCES", byOwnMode}, Evidence{"list-other-root", "ENOENT", byOwnRoot}, Evidence{"compare", "absent", byOwnRoot}))
-	home.Witness, home.Observed = Program, "the names are those that brig sees there"
+		append(absent(), Evidence{"list", "EACCES", byRulesOrMode}, Evidence{"list-other-root", "EACCES", byOwnMode}, Evidence{"list-other-root", "ENOENT", byOwnRoot}, Evidence{"compare", "absent", byOwnRoot}))
+	home.Witness, home.Observed = Program, "it is the directory that brig sees there, by its number or by the names in it"
 	shm := read("files-shm", High, "Code cannot read what other programs keep in shared memory.", "open an object in /dev/shm by its name",
-		append(absent(), Evidence{"open", "EACCES", "Landlock, or the modes of files, to which code is another user"}))
+		append(absent(), Evidence{"open", "EACCES", byRulesOrMode}))
 	shm.Gaps = append(shm.Gaps, gapNamespace, gapNotAsked, "ipc-of-host")
 	return []Probe{
 		home,
 		read("files-read", Critical, "Code cannot read your files.", "read a file outside of the session that only you may read", refused("open")),
 		read("files-list", High, "Code cannot list your directories.", "list a directory outside of the session", refused("list")),
+		read("files-read-public", Critical, "Code cannot read files of yours that others may read.", "read a file in a shared directory outside that everybody may read", readable("open")),
+		read("files-list-public", High, "Code cannot list directories of yours that others may list.", "list a directory in a shared one outside that everybody may list", readable("list")),
 		read("files-symlink", Critical, "A symbolic link in the workspace leads to no file of yours.", "read a file outside through a symbolic link in the workspace", refused("open")),
 		read("files-link-in", Critical, "A file of yours cannot be linked into the workspace.", "link a file outside into the workspace and read it",
 			refused("link", Evidence{"link", "EXDEV", byRefer}, Evidence{"open", "EACCES", byLandlock})),

@@ -26,6 +26,7 @@ type plot struct {
 	name   string
 	token  string
 	secret string
+	public string // the secret of what everybody may read, which the attempts are not told
 	dir    string
 	decoys *decoys // nil: there are none
 	leaks  leaks
@@ -38,7 +39,7 @@ type plot struct {
 
 // plot makes the targets of one run of attempts; name tells it from the others.
 func (y *yard) plot(name string, probes []Probe) (*plot, error) {
-	p := &plot{yard: y, name: name, token: random(8), secret: "brig-canary-" + random(16), made: map[string]string{}}
+	p := &plot{yard: y, name: name, token: random(8), secret: "brig-canary-" + random(16), public: "brig-public-" + random(16), made: map[string]string{}}
 	p.dir = filepath.Join(y.dir, p.token)
 	y.mu.Lock()
 	y.plots = append(y.plots, p)
@@ -46,10 +47,11 @@ func (y *yard) plot(name string, probes []Probe) (*plot, error) {
 	p.told = maps.Clone(y.shared)
 	maps.Copy(p.told, map[string]any{
 		"control": name == "control", "token": p.token, "secret": p.secret, "outside": filepath.Join(p.dir, "outside"),
-		"home": y.options.Home, "home_names": homeNames(y.options.Home), "brig": p.self(),
+		"home": y.options.Home, "brig": p.self(), "public": "",
 		"limits": map[string]any{}, "decoy": nil, "decoys": map[string]any{},
 		"shm": "", "sysv": -1, "env": "", "fd": -1,
 	})
+	p.tellHome(y.options.Home)
 	if p.told["control"] == true {
 		p.told["real"] = []string{}
 	}
@@ -59,6 +61,9 @@ func (y *yard) plot(name string, probes []Probe) (*plot, error) {
 		}
 	}
 	if err := p.plant(probes); err != nil {
+		return nil, fmt.Errorf("make the canaries of the self-test: %w", err)
+	}
+	if err := p.publish(probes); err != nil {
 		return nil, fmt.Errorf("make the canaries of the self-test: %w", err)
 	}
 	if err := p.leak(); err != nil {
@@ -115,8 +120,10 @@ func (p *plot) sight(pr Probe, o Outcome) Sight {
 	}
 }
 
-// came tells whether the plot's secret is in what the attempt brought back.
-func (p *plot) came(o Outcome) bool { return strings.Contains(o.Detail, p.secret) }
+// came tells whether a secret of the plot is in what the attempt brought back.
+func (p *plot) came(o Outcome) bool {
+	return strings.Contains(o.Detail, p.secret) || strings.Contains(o.Detail, p.public)
+}
 
 // close ends the decoys and takes back what is not in the yard's directory alone.
 func (p *plot) close() error {

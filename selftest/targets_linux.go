@@ -128,6 +128,15 @@ func (y *yard) listenFifo() any {
 	return path
 }
 
+// identity tells a directory from all others that this kernel knows.
+func identity(info fs.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+}
+
 // inode is what the system notes of every change of a file, its attributes included.
 func inode(info fs.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)

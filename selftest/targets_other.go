@@ -12,6 +12,7 @@ func serviceSockets(map[string]string) []string { return nil }
 func (y *yard) listenAbstract() any             { return nil }
 func (y *yard) listenFifo() any                 { return nil }
 func inode(fs.FileInfo) string                  { return "" }
+func identity(fs.FileInfo) string               { return "" }
 
 type leaks struct{}
 

@@ -49,15 +49,57 @@ def _():
     home = T.get("home")
     if not home:
         raise Missed("absent", "there is no home directory")
-    os.stat(home)
+    at = os.stat(home)
     # An image may have a directory of the same name, which is none of the user's.
-    step("list" if os.path.lexists(T["outside"]) else "list-other-root")
+    dev, ino = (T.get("home_id") or ":").split(":")
+    same = dev == str(at.st_dev) and ino == str(at.st_ino)
+    step("list" if same else "list-other-root")
     names = os.listdir(home)
+    step("compare")
+    if same or most(T.get("home_own"), names):
+        return "%d names" % len(names)
+    # Within one kernel the numbers decide. Behind another they may be made up there, and
+    # what stands in every home directory tells neither.
+    if ino == str(at.st_ino) or (most(T.get("home_names"), names) and not same_kernel()):
+        raise Missed("changed", "it may be your home directory and may be another, with %d names" % len(names))
+    raise Missed("absent", "another directory of that name")
+
+
+def most(known, names):
+    """Whether most of what is known by its digest is among names."""
     import hashlib
-    if hashlib.sha256("\n".join(sorted(names)).encode("utf-8", "surrogateescape")).hexdigest() != T.get("home_names"):
-        step("compare")
-        raise Missed("absent", "another directory of that name")
-    return "%d names" % len(names)
+    digests = {hashlib.sha256((T["token"] + "/").encode() + os.fsencode(n)).hexdigest()[:16] for n in names}
+    return bool(known) and 2 * len(digests.intersection(known)) > len(known)
+
+
+def same_kernel():
+    try:
+        return bool(T.get("boot")) and contents("/proc/sys/kernel/random/boot_id").strip() == T["boot"]
+    except OSError:
+        return False
+
+
+def public():
+    """A directory in a shared one that everybody may read, if there is a way to it."""
+    if not T.get("public"):
+        raise Missed("absent", "there is no shared directory here that everybody may enter")
+    step("find")
+    os.lstat(T["public"])
+    return T["public"]
+
+
+@attempt("files-read-public")
+def _():
+    path = os.path.join(public(), "canary")
+    step("open")
+    return contents(path)
+
+
+@attempt("files-list-public")
+def _():
+    place = public()
+    step("list")
+    return " ".join(os.listdir(place))
 
 
 @attempt("files-symlink")
