@@ -27,14 +27,15 @@ func (p *plot) plant(probes []Probe) error {
 		if dir == "" {
 			continue
 		}
-		if p.missing(dir) != nil {
-			continue
-		}
-		mine := filepath.Join(dir, ownName+p.token)
-		if err := p.yard.note(mine, false); err != nil {
+		if err := p.yard.note(filepath.Join(dir, ownName+p.token), false); err != nil {
 			return err
 		}
-		if p.canary(mine, canaryFile) != nil {
+		err := p.plantOwn(dir)
+		// Another run that ends may remove a directory as empty just before it is used.
+		for try := 0; errors.Is(err, fs.ErrNotExist) && try < 10; try++ {
+			err = p.plantOwn(dir)
+		}
+		if err != nil {
 			continue // it is not brig's to write here; no target
 		}
 		own[name] = dir
@@ -43,24 +44,53 @@ func (p *plot) plant(probes []Probe) error {
 	return nil
 }
 
-// missing makes dir and the directories above it, noting each that was not there.
-func (p *plot) missing(dir string) error {
+// plantOwn makes the canary in one of brig's own directories. It is held, and knows
+// which directories are to go with it, for the day on which the yard's record is gone.
+func (p *plot) plantOwn(dir string) error {
+	made, err := p.missing(dir)
+	if err != nil {
+		return err
+	}
+	mine := filepath.Join(dir, ownName+p.token)
+	if err := os.Mkdir(mine, 0o700); err != nil {
+		return err
+	}
+	if err := p.yard.hold(mine); err != nil {
+		return err
+	}
+	if len(made) != 0 {
+		if err := os.WriteFile(filepath.Join(mine, yardRecord), made, 0o600); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(mine, canaryFile), []byte(p.secret), 0o600)
+}
+
+// missing makes dir and the directories above it, noting each that was not there. It
+// returns what it noted, as a record.
+func (p *plot) missing(dir string) ([]byte, error) {
 	var absent []string
-	for d := dir; ; d = filepath.Dir(d) {
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		if _, err := os.Stat(d); err == nil || d == filepath.Dir(d) {
 			break
 		}
 		absent = append(absent, d)
 	}
+	var noted []byte
 	for _, d := range slices.Backward(absent) {
 		if err := p.yard.note(d, true); err != nil {
-			return err
+			return nil, err
 		}
+		line, err := stray{Path: d, Empty: true}.line()
+		if err != nil {
+			return nil, err
+		}
+		noted = append(noted, line...)
 		if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return noted, nil
 }
 
 // canary makes dir with files that hold the secret and that nobody else may read.

@@ -41,41 +41,48 @@ func TestKilledHelper(t *testing.T) {
 	time.Sleep(time.Minute)
 }
 
+// killedRun kills a brig in the middle of a self-test, and returns the token of its yard.
+func killedRun(t *testing.T, o Options) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledHelper$")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.NewEncoder(stdin).Encode(struct {
+		Options
+		Progress any
+	}{Options: o}); err != nil {
+		t.Fatal(err)
+	}
+	token := ""
+	for lines := bufio.NewScanner(stdout); token == "" && lines.Scan(); {
+		token, _ = strings.CutPrefix(lines.Text(), "yard ")
+		if token == lines.Text() {
+			token = ""
+		}
+	}
+	if token == "" {
+		t.Fatal("the helper did not get as far")
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	return token
+}
+
 // TestKilled kills a brig in the middle of a self-test and looks at what the next one leaves.
 func TestKilled(t *testing.T) {
 	for _, long := range []string{"", "/" + strings.Repeat("long", 25)} {
 		o := yardOptions(t)
 		o.Root += long
-		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledHelper$")
-		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		stdout, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.NewEncoder(stdin).Encode(struct {
-			Options
-			Progress any
-		}{Options: o}); err != nil {
-			t.Fatal(err)
-		}
-		token := ""
-		for lines := bufio.NewScanner(stdout); token == "" && lines.Scan(); {
-			token, _ = strings.CutPrefix(lines.Text(), "yard ")
-			if token == lines.Text() {
-				token = ""
-			}
-		}
-		if token == "" {
-			t.Fatal("the helper did not get as far")
-		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		token := killedRun(t, o)
 		// The decoys and the control end by themselves; what has left its group waits for the next run.
 		for deadline := time.Now().Add(2 * time.Second); len(withMark(t, runMark+token)) > 1 && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)

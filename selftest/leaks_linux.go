@@ -44,7 +44,7 @@ func (p *plot) leak() error {
 	p.leaks.fd = fd
 	p.told["fd"] = fd
 
-	shm := "/dev/shm/" + strayName + p.token
+	shm := filepath.Join(sharedMemory, strayName+p.token)
 	if err := p.yard.note(shm, false); err != nil {
 		return err
 	}
@@ -60,23 +60,23 @@ func (p *plot) leak() error {
 	return nil
 }
 
-// freshFor is how long a canary in shared memory may be without its lock.
-const freshFor = time.Minute
-
 // sweepShared removes canaries of this user's in shared memory whose run is gone,
 // also those of a run whose directory somebody else has removed.
 func sweepShared() {
-	all, err := filepath.Glob("/dev/shm/" + strayName + "*")
+	all, err := filepath.Glob(filepath.Join(sharedMemory, strayName+"*"))
 	if err != nil {
 		return
 	}
 	for _, path := range all {
+		if !isToken(strings.TrimPrefix(filepath.Base(path), strayName)) {
+			continue
+		}
 		f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
 			continue // somebody else's
 		}
 		info, err := f.Stat()
-		if err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > freshFor && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if err == nil && info.Mode().IsRegular() && mine(info) && time.Since(info.ModTime()) > freshFor && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			_ = os.Remove(path) // or another run has, at this moment
 		}
 		_ = f.Close() // nothing was written

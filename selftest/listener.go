@@ -177,13 +177,17 @@ func (y *yard) listen() error {
 // socketDir is a directory with a path that is short enough for sockets in it.
 func (y *yard) socketDir() (string, error) {
 	dir := filepath.Join(y.dir, "s")
-	if len(filepath.Join(dir, "wayland")) > pathRoom {
-		dir = filepath.Join(os.TempDir(), strayName+y.token)
-		if err := y.note(dir, false); err != nil {
-			return "", err
-		}
+	if len(filepath.Join(dir, "wayland")) <= pathRoom {
+		return dir, os.Mkdir(dir, 0o700)
 	}
-	return dir, os.Mkdir(dir, 0o700)
+	dir = filepath.Join(os.TempDir(), strayName+y.token)
+	if err := y.note(dir, false); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	return dir, y.hold(dir)
 }
 
 // place is a listener's address as T has it: the address and the port, or nothing.

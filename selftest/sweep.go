@@ -7,16 +7,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"brig/orchestrator/owner"
 )
 
-// sweepYards removes what runs that were killed have left below root. A run that
-// lives holds its lock, and is left alone.
-func sweepYards(root string) error {
+// sweepYards removes what runs that were killed have left. A run that lives holds
+// its locks, and is left alone.
+func sweepYards(o Options) error {
+	err := o.sweepRoot()
+	// After the records, which know better: what is found now has lost its record.
 	sweepShared()
-	entries, err := os.ReadDir(root)
+	o.sweepUnrecorded()
+	return err
+}
+
+// sweepRoot removes what runs with a directory below Root have left.
+func (o Options) sweepRoot() error {
+	entries, err := os.ReadDir(o.Root)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -26,10 +35,10 @@ func sweepYards(root string) error {
 	var errs []error
 	for _, e := range entries {
 		token, isLock := strings.CutSuffix(e.Name(), yardLock)
-		if !isLock {
+		if !isLock || !isToken(token) || !e.Type().IsRegular() {
 			continue
 		}
-		path := filepath.Join(root, e.Name())
+		path := filepath.Join(o.Root, e.Name())
 		held, err := owner.TryLock(path)
 		if err != nil {
 			errs = append(errs, gone(err))
@@ -43,7 +52,7 @@ func sweepYards(root string) error {
 			continue
 		}
 		killMarked(runMark + token)
-		errs = append(errs, remains(filepath.Join(root, token)))
+		errs = append(errs, o.remains(filepath.Join(o.Root, token)))
 		// The lock goes last, so that a sweep which is killed is done again.
 		removed := os.Remove(path)
 		errs = append(errs, held.Close())
@@ -51,7 +60,7 @@ func sweepYards(root string) error {
 			errs = append(errs, gone(os.Remove(path)))
 		}
 	}
-	_ = os.Remove(root) // refused while a run is in it
+	_ = os.Remove(o.Root) // refused while a run is in it
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("remove what an earlier self-test left: %w", err)
 	}
@@ -59,43 +68,108 @@ func sweepYards(root string) error {
 }
 
 // remains removes what the record of a yard names, and then the yard's directory.
-func remains(dir string) error {
-	var errs []error
-	var missing []string
-	if f, err := os.Open(filepath.Join(dir, yardRecord)); err == nil {
-		lines := bufio.NewScanner(f)
-		for lines.Scan() {
-			var s stray
-			// The last line may have been cut off; then nothing was made yet.
-			if json.Unmarshal(lines.Bytes(), &s) != nil || !filepath.IsAbs(s.Path) {
-				continue
-			}
-			name := filepath.Base(s.Path)
-			switch {
-			case s.Empty:
-				missing = append(missing, s.Path)
-			case strings.HasPrefix(name, strayName) || strings.HasPrefix(name, ownName):
-				errs = append(errs, wipe(s.Path))
-			}
+func (o Options) remains(dir string) error {
+	named, err := recorded(dir)
+	errs := []error{err}
+	for _, s := range named {
+		if !s.Empty && o.makes(s.Path) {
+			errs = append(errs, wipe(s.Path))
 		}
-		errs = append(errs, lines.Err(), f.Close())
-	} else if !errors.Is(err, os.ErrNotExist) {
-		errs = append(errs, err)
 	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		_ = os.Remove(missing[i]) // refused once somebody uses it
-	}
+	o.removeEmpty(named)
 	errs = append(errs, wipe(dir))
 	return errors.Join(errs...)
 }
 
-// wipe removes what there is, directories included that an attempt has closed.
+// recorded is what the record in a directory names.
+func recorded(dir string) ([]stray, error) {
+	f, err := os.Open(filepath.Join(dir, yardRecord))
+	if err != nil {
+		return nil, gone(err)
+	}
+	var named []stray
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var s stray
+		// The last line may have been cut off; then nothing was made yet.
+		if json.Unmarshal(lines.Bytes(), &s) == nil {
+			named = append(named, s)
+		}
+	}
+	return named, errors.Join(lines.Err(), f.Close())
+}
+
+// makes tells whether a self-test makes things with that path. A record that names
+// anything else is wrong, and nothing is removed by it.
+func (o Options) makes(path string) bool {
+	dir, name := filepath.Dir(path), filepath.Base(path)
+	if !filepath.IsAbs(path) || path != filepath.Join(dir, name) {
+		return false
+	}
+	if token, ok := strings.CutPrefix(name, strayName); ok && isToken(token) {
+		return dir == sharedMemory || dir == filepath.Clean(os.TempDir())
+	}
+	token, ok := strings.CutPrefix(name, ownName)
+	return ok && isToken(token) && slices.Contains(o.ownDirs(), dir)
+}
+
+// removeEmpty removes the directories that were missing, the deepest first. Only
+// those on the way to brig's own come into question, and one that is used stays.
+func (o Options) removeEmpty(named []stray) {
+	var missing []string
+	for _, s := range named {
+		if s.Empty && slices.ContainsFunc(o.ownDirs(), func(own string) bool { return above(s.Path, own) }) {
+			missing = append(missing, s.Path)
+		}
+	}
+	slices.SortFunc(missing, func(a, b string) int { return len(b) - len(a) })
+	for _, dir := range missing {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+			_ = os.Remove(dir) // refused once somebody uses it
+		}
+	}
+}
+
+// above tells whether dir is path or leads to it.
+func above(dir, path string) bool {
+	return filepath.IsAbs(dir) && (dir == path || strings.HasPrefix(path, dir+string(filepath.Separator)))
+}
+
+// ownDirs are brig's own directories.
+func (o Options) ownDirs() []string {
+	var dirs []string
+	for _, dir := range o.Own {
+		if filepath.IsAbs(dir) {
+			dirs = append(dirs, filepath.Clean(dir))
+		}
+	}
+	return dirs
+}
+
+// isToken tells whether s is what random(8) makes: whatever else stands in a shared
+// place under a similar name is somebody's.
+func isToken(s string) bool {
+	return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// wipe removes what there is, directories included that an attempt has closed. It
+// leaves a symbolic link alone: a self-test makes none.
 func wipe(dir string) error {
+	if info, err := os.Lstat(dir); err != nil || info.Mode()&os.ModeSymlink != 0 {
+		return gone(err)
+	}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			_ = os.Chmod(path, 0o700)
 		}
 		return nil
 	})
-	return os.RemoveAll(dir)
+	err := os.RemoveAll(dir)
+	for range 3 {
+		if err == nil {
+			break
+		}
+		err = os.RemoveAll(dir) // a sweep beside this one may just have asked for its lock
+	}
+	return err
 }

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	yardLock   = ".lock"
-	yardRecord = "elsewhere"    // in a yard's directory: what it made outside of it
-	strayName  = "brig-st-"     // begins the name of everything made in shared directories
-	ownName    = "selftest-"    // begins the name of what is made in brig's own directories
-	runMark    = "BRIG_ST_RUN=" // in the environment of every process of a yard
-	pathRoom   = 100            // bytes that a socket's path may have on every system
+	yardLock     = ".lock"
+	yardRecord   = "elsewhere"    // in a yard's directory: what it made outside of it
+	strayName    = "brig-st-"     // begins the name of everything made in shared directories
+	ownName      = "selftest-"    // begins the name of what is made in brig's own directories
+	runMark      = "BRIG_ST_RUN=" // in the environment of every process of a yard
+	sharedMemory = "/dev/shm"
+	pathRoom     = 100 // bytes that a socket's path may have on every system
 )
 
 // yard holds what the attempts of one run go for: listeners, canaries and decoys.
@@ -33,11 +34,12 @@ type yard struct {
 	mu     sync.Mutex
 	plots  []*plot
 	record *os.File
+	held   []io.Closer // see hold
 }
 
 // openYard removes what killed runs left, and makes the listeners.
 func openYard(o Options) (*yard, error) {
-	if err := sweepYards(o.Root); err != nil {
+	if err := sweepYards(o); err != nil {
 		return nil, err
 	}
 	y := &yard{options: o, shared: map[string]any{}}
@@ -109,14 +111,19 @@ type stray struct {
 	Empty bool `json:"empty,omitempty"`
 }
 
+func (s stray) line() ([]byte, error) {
+	line, err := json.Marshal(s)
+	return append(line, '\n'), err
+}
+
 func (y *yard) note(path string, empty bool) error {
-	line, err := json.Marshal(stray{Path: path, Empty: empty})
+	line, err := stray{Path: path, Empty: empty}.line()
 	if err != nil {
 		return err
 	}
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	if _, err := y.record.Write(append(line, '\n')); err != nil {
+	if _, err := y.record.Write(line); err != nil {
 		return fmt.Errorf("write the record of the self-test: %w", err)
 	}
 	return nil
@@ -141,7 +148,7 @@ func (y *yard) close() error {
 	if y.record != nil {
 		errs = append(errs, y.record.Close())
 	}
-	errs = append(errs, remains(y.dir))
+	errs = append(errs, y.release(), y.options.remains(y.dir))
 	// Removed while it is held, so that nobody takes the name in between, and once
 	// more for the system that refuses to remove an open file.
 	removed := os.Remove(y.dir + yardLock)
