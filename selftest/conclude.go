@@ -53,6 +53,7 @@ func weigh(p Probe, t tried, postures []sandbox.Posture, arch string) tally {
 	if r.lied {
 		r.result.Expected = false
 	}
+	r.result.Unproven = r.result.Verdict == sandbox.Inconclusive && !r.undecided
 	return r
 }
 

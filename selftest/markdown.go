@@ -106,6 +106,9 @@ func (o Outcome) words() string {
 	return o.sign()
 }
 
+// Cell is text as it may stand in Markdown that someone else puts together.
+func Cell(s string) string { return cell(s) }
+
 // cell makes text safe in a table of Markdown: no line, no column and no mark-up begins in it.
 func cell(s string) string {
 	s = strings.Map(func(c rune) rune {

@@ -70,8 +70,10 @@ type Result struct {
 	Reason   string          `json:"reason"`             // why that verdict, lower case
 	By       string          `json:"by,omitempty"`       // what stood in the way
 	Expected bool            `json:"expected,omitempty"` // it got through, and the posture says so
-	Control  Outcome         `json:"control"`
-	Attempts []Attempt       `json:"attempts"`
+	// Unproven: every attempt failed as predicted, and it is open only because the control failed as well.
+	Unproven bool      `json:"unproven,omitempty"`
+	Control  Outcome   `json:"control"`
+	Attempts []Attempt `json:"attempts"`
 }
 
 // Attempt is a probe in one session.

@@ -24,6 +24,8 @@ type selftestOptions struct {
 	evidence bool
 	list     bool
 	last     bool
+
+	overwrite bool
 }
 
 // allBackends is what --backend takes beside the backends.
@@ -57,6 +59,7 @@ could not be told, 125 if nothing could be tested.`,
 	f.Var(once("--backend", &o.backend), "backend", "test this `BACKEND`: docker, host or all")
 	o.backend.complete(c)
 	f.Var(once("--report", &word{value: &o.report, flag: "report"}), "report", "write a report for a reviewer, in Markdown, to `FILE`, or with - to standard output instead of the table")
+	f.BoolVar(&o.overwrite, "overwrite", false, "let --report replace a file that is there already")
 	f.StringArrayVar(&o.only, "probe", nil, "try only this probe or layer, `ID`; may be repeated")
 	f.BoolVar(&o.evidence, "evidence", false, "show every attempt with what was seen of it")
 	f.BoolVar(&o.list, "list", false, "list the probes and try nothing")
@@ -71,6 +74,8 @@ type selftestAnswer struct {
 	ExitCode exitCode          `json:"exit_code"`
 	Reports  []selftest.Report `json:"reports"`
 	Absent   []absent          `json:"absent,omitempty"`
+	// Error is why the report that was asked for could not be written. All else stands.
+	Error *failure `json:"error,omitempty"`
 }
 
 // absent is what could not be tested, because it is not there.
@@ -85,6 +90,8 @@ type absent struct {
 }
 
 func (a absent) name() string { return subjectName(a.Backend, a.Variant) }
+
+func (a absent) words() string { return fmt.Sprintf("%s was not tested: %s", a.name(), a.Reason) }
 
 // subjectName is a backend with what tells it from others of its kind.
 func subjectName(kind sandbox.Kind, variant string) string {
@@ -104,7 +111,7 @@ func (p *program) selftest(parent context.Context, o selftestOptions) (err error
 	if o.json && o.report == "-" {
 		return usage("leave one of the two out", "--json and --report - both want standard output")
 	}
-	if err := checkReport(o.report); err != nil {
+	if err := o.checkReport(); err != nil {
 		return err
 	}
 	settings, err := p.loadSettings()
@@ -156,8 +163,9 @@ func (p *program) answerSelftest(o selftestOptions, answer selftestAnswer) error
 	}
 	answer.Holds = worst(answer.Reports)
 	answer.ExitCode = exitOfSelftest(answer.Holds)
-	if err := p.writeReport(o, answer.Reports); err != nil {
-		return err
+	unwritten := p.writeReport(o, answer.Reports, answer.Absent)
+	if unwritten != nil {
+		answer.Error, answer.ExitCode = explain(unwritten), exitFailed
 	}
 	if o.json {
 		if err := p.printJSON(answer); err != nil {
@@ -165,11 +173,9 @@ func (p *program) answerSelftest(o selftestOptions, answer selftestAnswer) error
 		}
 		return ended(answer.ExitCode)
 	}
-	for _, m := range answer.Absent {
-		p.tui.note("%s was not tested: %s", escapeLine(m.name()), escapeLine(m.Reason))
-		if m.Remedy != "" {
-			p.tui.hint(escapeLine(m.Remedy))
-		}
+	p.tellMissing(o, answer.Absent)
+	if unwritten != nil {
+		return unwritten
 	}
 	return ended(answer.ExitCode)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,17 +120,29 @@ func (p *program) lastSelftest(parent context.Context, o selftestOptions) error 
 			}
 		}
 		if len(shown) == 0 {
-			return &failure{Code: "selftest-never", Message: "no self-test has run here yet", Remedy: "brig selftest", Exit: exitFailed}
+			return neverTested(o.backend.value)
+		}
+		var missing []absent
+		for _, kind := range []sandbox.Kind{sandbox.Docker, sandbox.Host} {
+			tested := slices.ContainsFunc(shown, func(r remembered) bool { return r.Backend == kind })
+			if o.backend.value == allBackends && !tested {
+				missing = append(missing, absentBecause(kind, "", neverTested(string(kind))))
+			}
 		}
 		var reports []selftest.Report
 		for _, r := range shown {
 			reports = append(reports, r.Report)
 		}
-		if err := p.writeReport(o, reports); err != nil {
-			return err
-		}
+		unwritten := p.writeReport(o, reports, missing)
 		if o.json {
-			return p.printJSON(map[string]any{"reports": shown})
+			if unwritten != nil {
+				return unwritten
+			}
+			answer := map[string]any{"reports": shown}
+			if len(missing) > 0 {
+				answer["absent"] = missing
+			}
+			return p.printJSON(answer)
 		}
 		for _, r := range shown {
 			if o.report == "-" {
@@ -142,6 +155,17 @@ func (p *program) lastSelftest(parent context.Context, o selftestOptions) error 
 				p.tui.hint("brig selftest --backend " + string(r.Backend))
 			}
 		}
-		return nil
+		p.tellMissing(o, missing)
+		return unwritten
 	})
+}
+
+// neverTested says that there is no record, of one backend where one was asked for.
+func neverTested(which string) *failure {
+	f := &failure{Code: "selftest-never", Message: "no self-test has run here yet", Remedy: "brig selftest", Exit: exitFailed}
+	if which == string(sandbox.Docker) || which == string(sandbox.Host) {
+		f.Message = "no self-test of " + which + " has run here yet"
+		f.Remedy = "brig selftest --backend " + which
+	}
+	return f
 }

@@ -21,13 +21,14 @@ func (p *program) printSelftest(r selftest.Report, evidence bool) {
 	identity := cmp.Or(r.Posture.Identity, "nothing was started")
 	p.wrapped(subjectName(r.Backend, r.Variant)+"  ", "  ", escapeLine(fmt.Sprintf("(%s, posture %.8s)", identity, r.Posture.Digest())))
 	fmt.Fprintln(out)
-	fmt.Fprintf(out, "  %-17s  %-11s  %s\n", "layer", "posture", "seen")
+	fmt.Fprintf(out, "  %-19s  %-11s  %s\n", "layer", "posture", "seen")
 	for _, l := range r.Layers {
 		tried := slices.ContainsFunc(r.Probes, func(pr selftest.Result) bool { return pr.Layer == l.Layer.ID })
 		if tried || len(r.Probes) == 0 {
 			p.printVerdict(l)
 		}
 	}
+	p.wrapped("  * promised: ", "    ", "it has to be blocked; any other layer must only not be worse than its posture says")
 	p.printOpen(r)
 	if evidence {
 		p.printEvidence(r)
@@ -47,7 +48,24 @@ func (p *program) printSelftest(r selftest.Report, evidence bool) {
 	if r.Holds != selftest.Held {
 		name = out.styled(styleWarning, name)
 	}
-	p.wrapped(name, "  ", escapeLine(r.Line)+" "+counts)
+	p.wrapped(name, "  ", escapeLine(r.Line)+undecided(r)+" "+counts)
+}
+
+// undecided ends the line of a report that holds with the layers that nobody promised
+// and that are said to hold in part at least, of which it could not be told.
+func undecided(r selftest.Report) string {
+	var open []string
+	for _, l := range r.Layers {
+		tried := slices.ContainsFunc(r.Probes, func(pr selftest.Result) bool { return pr.Layer == l.Layer.ID })
+		stated := l.Layer.State == sandbox.Enforced || l.Layer.State == sandbox.Partial
+		if r.Holds == selftest.Held && tried && stated && !l.Promised && l.Verdict == sandbox.Inconclusive {
+			open = append(open, string(l.Layer.ID))
+		}
+	}
+	if len(open) == 0 {
+		return ""
+	}
+	return "; not decided, not promised: " + strings.Join(open, ", ")
 }
 
 // printVerdict is the row of one layer.
@@ -68,19 +86,24 @@ func (p *program) printVerdict(l selftest.LayerResult) {
 		}
 		reason = strings.TrimSuffix(said+"; "+reason, "; ")
 	}
-	row := fmt.Sprintf("  %-17s  %-11s  %s", l.Layer.ID, l.Layer.State, verdict)
+	id := string(l.Layer.ID)
+	if l.Promised {
+		id += " *"
+	}
+	row := fmt.Sprintf("  %-19s  %-11s  %s", id, l.Layer.State, verdict)
 	if reason == "" {
 		fmt.Fprintln(out, strings.TrimRight(row, " "))
 		return
 	}
-	p.wrapped(row+"  ", strings.Repeat(" ", 2+17+2+11+2+12+2), escapeLine(reason))
+	p.wrapped(row+"  ", strings.Repeat(" ", 2+19+2+11+2+12+2), escapeLine(reason))
 }
 
 // printOpen lists what got through without being told, with what helps, and what
-// could not be told. Where the control failed as well, the names are enough.
+// could not be told. Those where the control failed as well are only counted: on a
+// machine that forbids much to everybody they would bury the rest.
 func (p *program) printOpen(r selftest.Report) {
 	out := p.tui.stdout
-	var unproven []string
+	forbidden, alone := 0, 0
 	first := true
 	head := func(begin, rest, text string) {
 		if first {
@@ -97,14 +120,24 @@ func (p *program) printOpen(r selftest.Report) {
 			if fix := fixOf(probe.Probe); fix != "" {
 				head("    → ", "      ", fix)
 			}
-		case probe.Verdict == sandbox.Inconclusive && probe.Control.Ran && !probe.Control.OK:
-			unproven = append(unproven, probe.Probe)
+		case probe.Unproven && !probe.Control.Ran:
+			alone++
+		case probe.Unproven && !probe.Control.TimedOut:
+			forbidden++
 		case probe.Verdict == sandbox.Inconclusive:
 			head(begin, "    ", probe.Reason)
 		}
 	}
-	if len(unproven) > 0 {
-		head("  ", "    ", "here these prove nothing, because the control failed as well (--evidence says how): "+strings.Join(unproven, ", "))
+	for _, c := range []struct {
+		n   int
+		why string
+	}{
+		{forbidden, "because the machine itself forbids the same to everybody here"},
+		{alone, "because the same could not be tried with nothing around it"},
+	} {
+		if c.n > 0 {
+			head("  ", "    ", count(c.n, "probe")+" not decided, "+c.why+"; see with --evidence")
+		}
 	}
 }
 

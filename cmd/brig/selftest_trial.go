@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"brig/orchestrator"
 	"brig/selftest"
@@ -68,44 +65,4 @@ func (d *trialProgress) show(e selftest.Progress) {
 	d.s.wipe()
 	io.WriteString(d.s.w, d.s.styled(styleDim, cut(line, d.s.width-1)))
 	d.s.cursor.live, d.s.cursor.mid = true, true
-}
-
-// checkReport looks at where the report goes before anything is tried.
-func checkReport(name string) error {
-	if name == "" || name == "-" {
-		return nil
-	}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return input("brig selftest --report "+quote(filepath.Join(name, "selftest.md")), "%s cannot be written: it is a directory", name)
-	}
-	if _, err := os.Stat(dirOf(name)); err != nil {
-		return input("mkdir -p "+quote(dirOf(name)), "%s cannot be written: %s", name, because(err))
-	}
-	return nil
-}
-
-// writeReport writes Markdown for a reviewer to a file, or with - to standard output.
-func (p *program) writeReport(o selftestOptions, reports []selftest.Report) error {
-	name := o.report
-	if name == "" {
-		return nil
-	}
-	var b strings.Builder
-	for i, r := range reports {
-		if i > 0 {
-			b.WriteString("\n")
-		}
-		b.WriteString(r.Markdown())
-	}
-	if name == "-" {
-		_, err := io.WriteString(p.tui.stdout, b.String())
-		return err
-	}
-	if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
-		return input("ls -ld "+quote(dirOf(name)), "%s cannot be written: %s", name, because(err))
-	}
-	if !o.json {
-		p.tui.note("the report is in %s", escapeLine(name))
-	}
-	return nil
 }
