@@ -65,7 +65,7 @@ func containers() []sabotage {
 		}},
 		{"ipc-host", partial("ipc-of-host", sandbox.FSRead, off(sandbox.UnixSockets)), []string{"processes-sysv", "files-shm"}, map[string]string{"unix-abstract": "of its own"}},
 		{"masked-paths", off(sandbox.FSRead), nil, map[string]string{"files-read": "file system of the session's own", "processes-oom-score": "file system of the session's own"}},
-		{"bind=HOME", off(sandbox.FSRead, sandbox.FSWrite), []string{"files-read", "files-write", "files-chmod", "files-unlink", "files-fifo", "brig-read-state"}, map[string]string{
+		{"bind=HOME", off(sandbox.FSRead, sandbox.FSWrite), []string{"files-read", "files-read-home", "files-read-public", "files-write", "files-chmod", "files-unlink", "files-fifo", "brig-read-state"}, map[string]string{
 			"files-link-in": "mounts", "files-rename-out": "mounts", "processes-kill": "process namespace",
 		}},
 		{"bind=/dev/pts", off(sandbox.FSRead, sandbox.Devices), []string{"devices-terminal"}, map[string]string{"files-read": "file system of the session's own"}},
@@ -87,6 +87,8 @@ func containers() []sabotage {
 func rooted() []sabotage {
 	return []sabotage{
 		{"user", off(sandbox.Capabilities), nil, map[string]string{"capabilities-held": "no capabilities", "capabilities-chown": "no capabilities"}},
+		// Code is another user than root there, so only what everybody may read is open to it.
+		{"bind=HOME", off(sandbox.FSRead), []string{"files-read-public", "files-list-public"}, map[string]string{"files-read": "modes of files"}},
 		{"device=/dev/fuse", off(sandbox.Devices), nil, map[string]string{"devices-open": "modes of files"}},
 		{"user,caps", off(sandbox.Capabilities), []string{"capabilities-held", "capabilities-chown", "capabilities-mknod"}, map[string]string{"kernel-mount": filter}},
 		{"user,device=/dev/fuse", off(sandbox.Capabilities, sandbox.Devices), []string{"devices-open"}, nil},
@@ -298,6 +300,14 @@ func (b sabotagedBrig) run(t *testing.T, backend, home string, s sabotage) selft
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LC_ALL=C.UTF-8", "BRIG_DOCKER_TIER=core",
 		"BRIG_SABOTAGE=" + strings.ReplaceAll(s.names, "HOME", home),
+	}
+	if strings.Contains(s.names, "HOME") {
+		// What everybody may read lies there too, on the way that is opened.
+		if err := os.Chmod(home, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(cmd.Env, "TMPDIR="+home)
+		defer func() { _ = os.Chmod(home, 0o700) }()
 	}
 	if host := os.Getenv("DOCKER_HOST"); host != "" {
 		cmd.Env = append(cmd.Env, "DOCKER_HOST="+host)
