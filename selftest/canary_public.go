@@ -15,16 +15,19 @@ func (p *plot) publish(probes []Probe) error {
 	if !slices.ContainsFunc(probes, func(pr Probe) bool { return strings.HasSuffix(pr.ID, "-public") }) {
 		return nil
 	}
-	for _, shared := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
+	for _, shared := range sharedDirs() {
 		if !enterable(shared) {
 			continue
 		}
-		dir := filepath.Join(shared, strayName+p.yard.token+"-"+p.token)
+		dir := filepath.Join(shared, strayName+p.token)
 		if err := p.yard.note(dir, false); err != nil {
 			return err
 		}
 		if os.Mkdir(dir, 0o700) != nil {
 			continue // it is full, or not to be written to
+		}
+		if err := p.yard.hold(dir); err != nil {
+			return err
 		}
 		for _, name := range []string{canaryFile, "seen-" + p.public} {
 			path := filepath.Join(dir, name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ const (
 	holdLock = "lock"
 	// freshFor is how long something may be without its lock.
 	freshFor = time.Minute
-	// unheldFor is the same in the shared directory for temporary files, for what
+	// unheldFor is the same in shared directories for temporary files, for what
 	// was made there with no lock in it.
 	unheldFor = time.Hour
 )
@@ -51,6 +52,17 @@ func (y *yard) release() error {
 	return errors.Join(errs...)
 }
 
+// sharedDirs are directories for temporary files where everybody may make some.
+func sharedDirs() []string {
+	dirs := []string{filepath.Clean(os.TempDir())}
+	for _, dir := range []string{"/tmp", "/var/tmp"} {
+		if filepath.IsAbs(dir) && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
 // sweepUnrecorded removes directories of dead runs that no record names any more. What
 // cannot be removed now is nobody's obstacle: the next run tries again.
 func (o Options) sweepUnrecorded() {
@@ -58,7 +70,9 @@ func (o Options) sweepUnrecorded() {
 	for _, dir := range o.ownDirs() {
 		named = append(named, sweepHeld(dir, ownName, freshFor)...)
 	}
-	sweepHeld(filepath.Clean(os.TempDir()), strayName, unheldFor)
+	for _, dir := range sharedDirs() {
+		sweepHeld(dir, strayName, unheldFor)
+	}
 	o.removeEmpty(named)
 }
 

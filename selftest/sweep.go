@@ -107,7 +107,7 @@ func (o Options) makes(path string) bool {
 		return false
 	}
 	if token, ok := strings.CutPrefix(name, strayName); ok && isToken(token) {
-		return dir == sharedMemory || dir == filepath.Clean(os.TempDir())
+		return dir == sharedMemory || slices.Contains(sharedDirs(), dir)
 	}
 	token, ok := strings.CutPrefix(name, ownName)
 	return ok && isToken(token) && slices.Contains(o.ownDirs(), dir)

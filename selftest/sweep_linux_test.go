@@ -49,6 +49,7 @@ func TestKilledAndTheRuntimeDirectoryEmptied(t *testing.T) {
 	}
 	shm := filepath.Join(sharedMemory, strayName+strings.TrimPrefix(filepath.Base(canaries[0]), ownName))
 	sockets := filepath.Join(os.TempDir(), strayName+token)
+	canaries = append(canaries, filepath.Join(os.TempDir(), strayName+strings.TrimPrefix(filepath.Base(canaries[0]), ownName))) // the one for everybody
 
 	// Another run may be making what is fresh.
 	if err := mustYard(t, o).close(); err != nil {

@@ -210,6 +210,10 @@ func inUse(path string) bool {
 		defer f.Close()
 		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
 	}
+	if f, err := os.OpenFile(filepath.Join(path, holdLock), os.O_RDWR, 0); err == nil {
+		defer f.Close()
+		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
+	}
 	sockets, _ := filepath.Glob(path + "/*")
 	for _, s := range sockets {
 		if c, err := net.Dial("unix", s); err == nil {
