@@ -100,7 +100,7 @@ func Stale(r Report, now Machine, version, policy string) (reason string, stale 
 	case m.UID != now.UID:
 		return "it was made by another user", true
 	case r.Brig != version:
-		return "it was made by another version of brig", true
+		return "it was made by another build of brig", true
 	case r.Policy != policy:
 		return "what would be enforced has changed since", true
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -71,7 +72,9 @@ func (c *choice) Set(s string) error {
 		return usage("one of: "+words, "the argument of --%s is empty", c.flag)
 	}
 	hint := "one of: " + words
-	if near := nearest(s, c.allowed); near != "" {
+	if strings.Contains(s, ",") && slices.Contains(c.allowed, allBackends) {
+		hint = fmt.Sprintf("for several: --%s %s", c.flag, allBackends)
+	} else if near := nearest(strings.ToLower(s), c.allowed); near != "" {
 		hint = fmt.Sprintf("did you mean: --%s %s", c.flag, near)
 	}
 	return usage(hint, "%q is no %s of this brig: it has %s", s, c.flag, words)

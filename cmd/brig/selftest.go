@@ -102,6 +102,9 @@ func subjectName(kind sandbox.Kind, variant string) string {
 }
 
 func (p *program) selftest(parent context.Context, o selftestOptions) (err error) {
+	if err := o.together(); err != nil {
+		return err
+	}
 	if err := checkProbes(o.only); err != nil {
 		return err
 	}
@@ -137,6 +140,9 @@ func (p *program) selftest(parent context.Context, o selftestOptions) (err error
 	t := &trial{p: p, a: a, settings: settings, quiet: o.json, only: o.only}
 	answer := selftestAnswer{Reports: []selftest.Report{}, Absent: missing}
 	for _, s := range subjects {
+		if !o.json && !p.tui.stderr.terminal {
+			p.tui.note("testing %s%s", escapeLine(subjectName(s.Kind, s.Variant)), aboutHowLong(o.only))
+		}
 		r, err := t.run(sig.ctx, s)
 		if err != nil && (sig.ctx.Err() != nil || o.backend.value != allBackends) {
 			return err
@@ -173,6 +179,11 @@ func (p *program) answerSelftest(o selftestOptions, answer selftestAnswer) error
 		}
 		return ended(answer.ExitCode)
 	}
+	for _, r := range answer.Reports {
+		if again := repeatOf(r); again != "" {
+			p.tui.hint("if the machine is busy, repeat: " + again)
+		}
+	}
 	p.tellMissing(o, answer.Absent)
 	if unwritten != nil {
 		return unwritten
@@ -205,6 +216,25 @@ func worst(reports []selftest.Report) selftest.Holds {
 	return order[at]
 }
 
+// together refuses flags of which one would be passed over.
+func (o selftestOptions) together() error {
+	for _, c := range []struct {
+		both      bool
+		one, with string
+	}{
+		{o.list && o.last, "--list", "--last"},
+		{o.list && o.report != "", "--list", "--report"},
+		{o.list && o.overwrite, "--list", "--overwrite"},
+		{o.list && o.backend.value != "", "--list", "--backend"},
+		{o.last && len(o.only) > 0, "--last", "--probe"},
+	} {
+		if c.both {
+			return usage("leave one of the two out", "%s and %s do not go together", c.one, c.with)
+		}
+	}
+	return nil
+}
+
 // checkProbes answers what --probe does not know with what is nearest.
 func checkProbes(only []string) error {
 	var known []string
@@ -219,7 +249,12 @@ func checkProbes(only []string) error {
 			continue
 		}
 		hint := "brig selftest --list"
-		if near := nearest(id, known); near != "" {
+		if parts := strings.FieldsFunc(id, func(r rune) bool { return r == ',' || r == ' ' }); len(parts) > 1 {
+			hint = "for several, repeat it: brig selftest"
+			for _, part := range parts {
+				hint += " --probe " + quote(part)
+			}
+		} else if near := nearest(strings.ToLower(id), known); near != "" {
 			hint = "did you mean: brig selftest --probe " + near
 		}
 		return usage(hint, "%q is neither a probe nor a layer", id)

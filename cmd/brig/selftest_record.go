@@ -33,7 +33,11 @@ type remembered struct {
 // and what its backend would enforce now.
 func (p *program) remembered(ctx context.Context, a *assembly, s settings) []remembered {
 	var all []remembered
+	build := ""
 	for _, record := range selftest.Load(selftestRecords(s)) {
+		if build == "" {
+			build = readBuild()
+		}
 		r := remembered{Report: record}
 		base := s.Config.BaseFor(record.Backend)
 		switch record.Backend {
@@ -46,7 +50,7 @@ func (p *program) remembered(ctx context.Context, a *assembly, s settings) []rem
 		if err != nil {
 			policy = record.Policy // that it cannot be used now is said elsewhere
 		}
-		r.Stale, _ = selftest.Stale(record, selftest.ThisMachine(), readVersion().Version, policy)
+		r.Stale, _ = selftest.Stale(record, selftest.ThisMachine(), build, policy)
 		all = append(all, r)
 	}
 	return all

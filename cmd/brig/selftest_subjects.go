@@ -119,7 +119,7 @@ func (p *program) trialOptions(ctx context.Context, a *assembly, s settings) sel
 		own[d.name] = d.path
 	}
 	o := selftest.Options{
-		Root: selftestRoot(s), Own: own, Environ: p.environ, Version: readVersion().Version,
+		Root: selftestRoot(s), Own: own, Environ: p.environ, Version: readBuild(),
 	}
 	if home, err := os.UserHomeDir(); err == nil {
 		o.Home = home

@@ -71,3 +71,37 @@ func TestUnverified(t *testing.T) {
 		t.Error("a refusal was taken for another one")
 	}
 }
+
+// TestSelftestBuild: a record names more than a version that many builds share.
+func TestSelftestBuild(t *testing.T) {
+	build := readBuild()
+	if !strings.HasPrefix(build, readVersion().Version+" (") || build != readBuild() {
+		t.Errorf("this build is called %q, and then %q", build, readBuild())
+	}
+}
+
+// TestSelftestUndecided: what nobody promised and nobody could tell ends the line of a
+// report that holds, and what could not be told is repeated by its layers.
+func TestSelftestUndecided(t *testing.T) {
+	layer := func(id sandbox.LayerID, promised bool, state sandbox.LayerState) selftest.LayerResult {
+		return selftest.LayerResult{Layer: sandbox.Layer{ID: id, State: state}, Promised: promised, Verdict: sandbox.Inconclusive}
+	}
+	r := selftest.Report{
+		Backend: sandbox.Host, Holds: selftest.Held,
+		Layers: []selftest.LayerResult{
+			layer(sandbox.CPULimit, false, sandbox.Enforced), layer(sandbox.DiskLimit, false, sandbox.Off),
+			layer(sandbox.FSRead, true, sandbox.Enforced), layer(sandbox.TreeKill, true, sandbox.Enforced),
+		},
+		Probes: []selftest.Result{{Layer: sandbox.CPULimit}, {Layer: sandbox.DiskLimit}, {Layer: sandbox.FSRead}},
+	}
+	if got := undecided(r); got != "; not decided, not promised: cpu-limit" {
+		t.Errorf("the line of one that holds ends with %q", got)
+	}
+	if again := repeatOf(r); again != "" {
+		t.Errorf("one that holds is to be repeated: %s", again)
+	}
+	r.Holds = selftest.CouldNotTell
+	if got, again := undecided(r), repeatOf(r); got != "" || again != "brig selftest --backend host --probe fs-read" {
+		t.Errorf("one that could not tell ends with %q and is to be repeated with %q", got, again)
+	}
+}

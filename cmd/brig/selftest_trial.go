@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"brig/orchestrator"
+	"brig/orchestrator/sandbox"
 	"brig/selftest"
 )
 
@@ -48,6 +50,29 @@ func (p *program) announceTrial(r orchestrator.Resolution) {
 	for _, refusal := range r.Refusals {
 		p.tui.note("testing %s, which is what a session gets now: %s", r.Resolved, escapeLine(refusal.Reason))
 	}
+}
+
+// aboutHowLong is for who sees nothing of the progress.
+func aboutHowLong(only []string) string {
+	if len(only) > 0 {
+		return ""
+	}
+	return ", about five seconds"
+}
+
+// repeatOf is the command that tries again what a report could not tell.
+func repeatOf(r selftest.Report) string {
+	if r.Holds != selftest.CouldNotTell {
+		return ""
+	}
+	again := "brig selftest --backend " + string(r.Backend)
+	for _, l := range r.Layers {
+		tried := slices.ContainsFunc(r.Probes, func(pr selftest.Result) bool { return pr.Layer == l.Layer.ID })
+		if tried && l.Promised && l.Verdict == sandbox.Inconclusive {
+			again += " --probe " + string(l.Layer.ID)
+		}
+	}
+	return again
 }
 
 // trialProgress is one live line.

@@ -24,7 +24,7 @@ func (p *program) hostVerdicts(ctx context.Context, a *assembly, s settings) map
 
 // hostReport is the latest report about the host sandbox as the settings make it.
 func (p *program) hostReport(ctx context.Context, a *assembly, s settings) (latest selftest.Report, counts bool) {
-	policy, now, base := "", time.Now(), s.Config.BaseFor(sandbox.Host)
+	policy, build, now, base := "", "", time.Now(), s.Config.BaseFor(sandbox.Host)
 	for _, r := range selftest.Load(selftestRecords(s)) {
 		if r.Backend != sandbox.Host || r.Variant != string(base.Mode) || counts && r.Started.Before(latest.Started) {
 			continue
@@ -37,8 +37,9 @@ func (p *program) hostReport(ctx context.Context, a *assembly, s settings) (late
 			if policy, err = policyNow(ctx, a, sandbox.Host, base); err != nil {
 				return latest, false
 			}
+			build = readBuild()
 		}
-		if _, stale := selftest.Stale(r, selftest.ThisMachine(), readVersion().Version, policy); !stale {
+		if _, stale := selftest.Stale(r, selftest.ThisMachine(), build, policy); !stale {
 			latest, counts = r, true
 		}
 	}
