@@ -14,8 +14,9 @@ import (
 type tally struct {
 	probe     Probe
 	result    Result
-	lied      bool // it got through where its session's posture says that it does not
-	undecided bool // an attempt left it open, or a control that broke: more than that the machine refuses it to everybody
+	row       sandbox.Layer // of the session's posture that it got through in
+	lied      bool          // it got through where its session's posture says that it does not
+	undecided bool          // an attempt left it open, or a control that broke: more than that the machine refuses it to everybody
 }
 
 // weigh makes a probe's result of its attempts. Postures are those of the sessions
@@ -34,6 +35,7 @@ func weigh(p Probe, t tried, postures []sandbox.Posture, arch string) tally {
 		v, reason, by := judge(p, a.Outcome, t.control)
 		row := postures[i].Layer(p.Layer)
 		if v == sandbox.Allowed {
+			r.row = row
 			switch {
 			case row.State == sandbox.Unsupported:
 				v, reason = sandbox.NotSupported, row.Reason
@@ -132,6 +134,9 @@ func concludeLayer(row sandbox.Layer, all []tally) LayerResult {
 	case len(through) > 0:
 		slices.SortStableFunc(through, func(a, b tally) int { return cmp.Compare(rank(b), rank(a)) })
 		l.Verdict, l.Reason = sandbox.Allowed, "got through: "+names(through)
+		if first := through[0]; !first.lied && first.row.State != row.State {
+			l.Reason += fmt.Sprintf(", in a session with small limits, whose posture says %s%s", first.row.State, because(first.row.Reason))
+		}
 	case len(spoiled) > 0:
 		l.Verdict, l.Reason = sandbox.Inconclusive, names(spoiled)+" undecided: "+spoiled[0].result.Reason
 	case blocked > 0:
