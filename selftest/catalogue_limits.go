@@ -69,7 +69,7 @@ func resourceProbes() []Probe {
 		},
 		{
 			ID: "limit-cpu", Layer: sandbox.CPULimit, Severity: Low, Witness: Program, Observed: "the kernel counts more processor time than the limit allows", Bound: 4 * time.Second,
-			Claim: "Code cannot take more processors than the session has.", Attempt: "keep eight processes busy for half a second, on every processor there is",
+			Claim: "Code cannot take more processors than the session has.", Attempt: "keep eight processes busy for a third of a second, on every processor there is",
 			Blocked: []Evidence{{"count", "throttled", byGroup}, {"count", "share", "a share that nobody could take more of than the control did"}}, Fix: fixDocker,
 			Gaps: []string{"cpu-not-accounted", "cgroup-not-delegated", "affinity-can-be-undone"},
 		},

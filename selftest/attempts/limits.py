@@ -264,7 +264,7 @@ def _throttled():
 
 @attempt("limit-cpu")
 def cpu():
-    """Some that never rest, for 0.5 s: enough to get a share on a machine that is busy. What they used is the kernel's count."""
+    """Some that never rest, for 0.3 s: enough to get a share on a machine that is busy. What they used is the kernel's count."""
     try:
         os.sched_setaffinity(0, range(os.cpu_count() or 1))  # a choice that code may undo
     except (OSError, AttributeError):
@@ -279,7 +279,7 @@ def cpu():
                 while True:
                     pass
             children.append(pid)
-        time.sleep(0.5)
+        time.sleep(0.3)
     finally:
         used = 0.0
         for pid in children:
