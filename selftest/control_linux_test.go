@@ -6,19 +6,15 @@ import (
 	"testing"
 )
 
-// TestControls: uncontained, every attempt on files, processes, rights, secrets and
-// the control stream gets through, and the outside sees it where there is anything to
-// see. Otherwise a session in which it fails would prove nothing.
-func TestControls(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
+// uncontained makes the attempts with nothing around them, in a yard of their own.
+func uncontained(t *testing.T, o Options, probes []Probe) (*plot, map[string]Outcome) {
+	t.Helper()
+	var err error
+	if o.Python, err = exec.LookPath("python3"); err != nil {
 		t.Fatal(err)
 	}
-	own := map[string]string{}
-	for _, name := range []string{"state", "config", "runtime", "data", "cache"} {
-		own[name] = t.TempDir()
-	}
-	y, err := openYard(Options{Root: t.TempDir(), Own: own, Home: t.TempDir(), Python: python})
+	o.Root = t.TempDir()
+	y, err := openYard(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,10 +23,6 @@ func TestControls(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	var probes []Probe
-	for _, area := range [][]Probe{filesProbes(), processProbes(), secretProbes(), controlProbes()} {
-		probes = append(probes, area...)
-	}
 	p, err := y.plot("control", probes)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +35,22 @@ func TestControls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := outcomes(stdout)
+	return p, outcomes(stdout)
+}
+
+// TestControls: uncontained, every attempt on files, processes, rights, secrets and
+// the control stream gets through, and the outside sees it where there is anything to
+// see. Otherwise a session in which it fails would prove nothing.
+func TestControls(t *testing.T) {
+	own := map[string]string{}
+	for _, name := range []string{"state", "config", "runtime", "data", "cache"} {
+		own[name] = t.TempDir()
+	}
+	var probes []Probe
+	for _, area := range [][]Probe{filesProbes(), processProbes(), secretProbes(), controlProbes()} {
+		probes = append(probes, area...)
+	}
+	p, got := uncontained(t, Options{Own: own, Home: t.TempDir()}, probes)
 	for _, pr := range probes {
 		o := got[pr.ID]
 		// Privileges, devices and attributes depend on the user and on the machine.

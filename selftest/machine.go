@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"os"
 	"runtime"
 
 	"brig/orchestrator/sandbox"
@@ -12,7 +13,7 @@ import (
 // ThisMachine describes the machine that brig runs on, now.
 func ThisMachine() Machine {
 	boot, kernel := system()
-	return Machine{BootID: boot, OS: goos, Arch: runtime.GOARCH, Kernel: kernel, UID: user()}
+	return Machine{BootID: boot, OS: goos, Arch: runtime.GOARCH, Kernel: kernel, UID: os.Getuid()}
 }
 
 // Policy is the digest of what a backend forecasts that it would enforce, and with

@@ -1,40 +1,12 @@
 package selftest
 
-import (
-	"os/exec"
-	"testing"
-)
+import "testing"
 
 // TestReach: uncontained, every attempt that has a listener reaches it and the yard
 // sees it, or else a session that is refused would prove nothing.
 func TestReach(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	y, err := openYard(Options{Root: t.TempDir(), Python: python})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := y.close(); err != nil {
-			t.Error(err)
-		}
-	})
 	probes := append(append(netProbes(), socketProbes()...), kernelProbes()...)
-	p, err := y.plot("control", probes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := program(p.targets(), probes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := y.control(t.Context(), source, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := outcomes(stdout)
+	p, got := uncontained(t, Options{}, probes)
 	for _, pr := range probes {
 		o, ok := got[pr.ID]
 		switch {

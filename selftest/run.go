@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -201,7 +201,7 @@ func seen(p *plot, probes []Probe, got map[string]Outcome) map[string]Outcome {
 	return got
 }
 
-// missing says why an attempt has no answer.
+// outcome is that of one attempt, and says why where no answer came.
 func (s shared) outcome(id string) Outcome {
 	o := s.outcomes[id]
 	if !o.Ran && o.Detail == "" {
@@ -217,7 +217,6 @@ func (s shared) outcome(id string) Outcome {
 }
 
 func (t *trial) report(probes []Probe, control, fresh, warm shared, limits map[string]tried) Report {
-	arch := ThisMachine().Arch
 	r := Report{Posture: fresh.posture}
 	var all []tally
 	for _, p := range probes {
@@ -234,7 +233,7 @@ func (t *trial) report(probes []Probe, control, fresh, warm shared, limits map[s
 				postures[1] = fresh.posture
 			}
 		}
-		w := weigh(p, got, postures, arch)
+		w := weigh(p, got, postures, runtime.GOARCH)
 		all = append(all, w)
 		r.Probes = append(r.Probes, w.result)
 		t.decided(&w.result)
@@ -273,6 +272,3 @@ func (t *trial) decided(r *Result) {
 		t.options.Progress(Progress{Done: t.done, Total: t.total, Result: r})
 	}
 }
-
-// user is who runs brig; -1 where the system has no such number.
-func user() int { return os.Getuid() }
