@@ -39,7 +39,7 @@ func agreesOn(goarch string, plan confine.Plan, r confine.Report) error {
 		if want, ok := confine.FilterHash(goarch, s.Filter); !ok || s.Hash != want {
 			return wrong("filter")
 		}
-		if s.Filter.Inet != plan.Inet || s.Filter.Unix && r.Landlock.Used < 9 {
+		if s.Filter.Inet != plan.Inet() || s.Filter.Unix && r.Landlock.Used < 9 {
 			return wrong("filter variant")
 		}
 		if plan.Mode == confine.ModeRequire && s.Filter.Metadata && !r.Namespace.Applied {

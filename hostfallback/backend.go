@@ -212,21 +212,37 @@ func (b *Backend) plan(base sandbox.Base, in interpreter, script, workspace stri
 	cpus := (limits.MilliCPU + 999) / 1000
 	inet := base.Network == sandbox.NetworkAllow
 	plan := confine.Plan{
-		Token:     token,
-		Command:   []string{in.About.Executable, "-I", "-u", script},
-		Env:       environment(token, scratch, in, cpus),
-		Mode:      confine.Mode(effective(base.Mode)),
-		Inet:      inet,
-		Workspace: workspace, Scratch: scratch, Home: home,
-		Grants:    b.options.grants(in, filepath.Dir(script), inet),
-		Namespace: effective(base.Mode) != sandbox.ModeOff,
-		Limits: confine.Limits{
-			Memory: limits.Memory, Processes: limits.Processes, CPUs: cpus, OpenFiles: limits.OpenFiles,
-			FileSize: limits.FileSize, Disk: limits.Workspace,
+		Token:   token,
+		Command: []string{in.About.Executable, "-I", "-u", script},
+		Env:     environment(token, scratch, in, cpus),
+		Home:    home,
+		Policy: confine.Policy{
+			Mode:      confine.Mode(effective(base.Mode)),
+			Network:   network(base.Network),
+			Workspace: workspace, Scratch: scratch,
+			Grants:    b.options.grants(in, filepath.Dir(script), inet),
+			Protected: b.options.Protected,
+			Namespace: effective(base.Mode) != sandbox.ModeOff,
+			Limits: confine.Limits{
+				Memory: limits.Memory, Processes: limits.Processes, CPUs: cpus, MilliCPU: limits.MilliCPU, OpenFiles: limits.OpenFiles,
+				FileSize: limits.FileSize, Disk: limits.Workspace,
+			},
 		},
 	}
 	b.options.spoil(&plan)
 	return plan, release, nil
+}
+
+// network reads what is not known as deny.
+func network(n sandbox.Network) confine.Network {
+	switch n {
+	case sandbox.NetworkAllow:
+		return confine.NetworkAllow
+	case sandbox.NetworkLoopback:
+		return confine.NetworkLoopback
+	default:
+		return confine.NetworkDeny
+	}
 }
 
 // effective reads an empty mode as the default and an unknown one as the strictest.

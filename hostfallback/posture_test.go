@@ -260,7 +260,7 @@ func TestPromised(t *testing.T) {
 
 // TestAgrees: a report that does not fit the plan is found.
 func TestAgrees(t *testing.T) {
-	plan := confine.Plan{Mode: confine.ModeBestEffort, Env: []string{"HOME=/", "PATH=/bin"}, Limits: confine.Limits{Memory: 1 << 30, OpenFiles: 1024, FileSize: 1 << 30}}
+	plan := confine.Plan{Env: []string{"HOME=/", "PATH=/bin"}, Policy: confine.Policy{Mode: confine.ModeBestEffort, Network: confine.NetworkDeny, Limits: confine.Limits{Memory: 1 << 30, OpenFiles: 1024, FileSize: 1 << 30}}}
 	good := func() confine.Report {
 		r := whole()
 		r.Seccomp.Hash, _ = confine.FilterHash("amd64", r.Seccomp.Filter)

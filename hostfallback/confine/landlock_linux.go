@@ -72,7 +72,7 @@ func (h *helper) landlock() error {
 		r.Used = 5
 	}
 	config := all[r.Used]
-	if h.plan.Inet {
+	if h.plan.Inet() {
 		config.HandledAccessNet = 0 // with network on, nothing restricts ports
 	}
 	r.Net = config.HandledAccessNet != 0

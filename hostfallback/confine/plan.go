@@ -13,54 +13,19 @@ const (
 // holds a shared lock on it; who gets the exclusive one may take it for abandoned.
 const LockFile = "lock"
 
-// Mode is how strictly the instance must be confined.
-type Mode string
-
-const (
-	ModeOff        Mode = "off"         // hygiene, limits and the tree kill only
-	ModeBestEffort Mode = "best-effort" // everything this kernel offers
-	ModeRequire    Mode = "require"     // calls that no layer here can confine are refused
-)
-
 // Plan is everything that the supervisor and the helper are told. It travels
 // over a pipe, because arguments and environment can be read by others.
 type Plan struct {
-	Token     string   `json:"token"`   // names the instance; stands in the environment of its processes
-	Command   []string `json:"command"` // Command[0] is an absolute path
-	Env       []string `json:"env"`
-	Mode      Mode     `json:"mode"`
-	Inet      bool     `json:"inet"` // internet sockets are wanted
-	Workspace string   `json:"workspace"`
-	Scratch   string   `json:"scratch"`
+	Token   string   `json:"token"`   // names the instance; stands in the environment of its processes
+	Command []string `json:"command"` // Command[0] is an absolute path
+	Env     []string `json:"env"`
 	// Home is the directory of the instance, with LockFile in it; Scratch may be
 	// inside. The supervisor holds the lock while it lives and removes Home at the end.
-	Home   string `json:"home"`
-	Grants Grants `json:"grants"`
-	Limits Limits `json:"limits"`
-	// Namespace asks for a mount namespace of the instance's own, where the
-	// kernel gives one to this user.
-	Namespace bool `json:"namespace"`
+	Home string `json:"home"`
+	Policy
 	// CheckOnly ends the helper after its report instead of running Command.
 	CheckOnly bool `json:"check_only,omitempty"`
 	sabotaged
-}
-
-// Grants are paths that may be used beside workspace and scratch. A path that
-// does not exist is skipped; links are followed once, when the grant is made.
-type Grants struct {
-	Execute []string `json:"execute"` // read and execute
-	Read    []string `json:"read"`
-	Devices []string `json:"devices"` // read and write, never a directory
-}
-
-// Limits of one instance; zero means none.
-type Limits struct {
-	Memory    int64 `json:"memory"`    // bytes, per process by rlimit and of the tree by watching
-	Processes int   `json:"processes"` // threads count too
-	CPUs      int   `json:"cpus"`
-	OpenFiles int   `json:"open_files"`
-	FileSize  int64 `json:"file_size"`
-	Disk      int64 `json:"disk"` // bytes, of workspace and scratch together
 }
 
 // Failure is a step that did not work. Errno is the kernel's number, or 0.
@@ -93,7 +58,9 @@ const (
 type Report struct {
 	Kernel     string            `json:"kernel"`
 	UID        int               `json:"uid"`
-	Namespace  Layer             `json:"namespace"`
+	Namespace  Layer             `json:"namespace"`  // users, mounts and System V objects of its own
+	Namespaces Namespaces        `json:"namespaces"` // what else of that kind; empty unless Namespace was applied
+	Cgroup     Cgroup            `json:"cgroup"`
 	PrivateShm bool              `json:"private_shm"` // /dev/shm is the instance's own
 	SharedShm  bool              `json:"shared_shm"`  // /dev/shm of the machine is granted
 	Limits     map[string]uint64 `json:"limits"`      // rlimits by name, as getrlimit answered after they were set
@@ -115,6 +82,31 @@ type Layer struct {
 	Applied bool   `json:"applied"`
 	Code    string `json:"code,omitempty"`
 	Errno   string `json:"errno,omitempty"`
+}
+
+// Namespaces are the parts of a namespace sandbox that a machine may refuse one by one.
+type Namespaces struct {
+	// Root: the file system is made of what the policy names and nothing else.
+	Root Layer `json:"root"`
+	// Process: processes outside cannot be seen or named, /proc is the instance's
+	// own, and its end ends everything in it.
+	Process Layer `json:"process"`
+	// Network: a network stack of its own, where nothing is, and abstract socket
+	// names of its own.
+	Network Layer `json:"network"`
+	// Loopback: the loopback device of that stack is up.
+	Loopback bool `json:"loopback"`
+}
+
+// Cgroup is the control group (version 2) of the whole tree. Limits are as they
+// were read back; 0 is none.
+type Cgroup struct {
+	Layer
+	Path      string `json:"path,omitempty"`   // below the mount of the hierarchy
+	Memory    int64  `json:"memory,omitempty"` // memory.max in bytes, with memory.swap.max 0
+	Processes int    `json:"processes,omitempty"`
+	MilliCPU  int    `json:"milli_cpu,omitempty"`
+	Kill      bool   `json:"kill,omitempty"` // cgroup.kill exists, and ends the tree at once
 }
 
 // Landlock is the ruleset that was enforced.
@@ -164,6 +156,14 @@ const (
 	CodeUsernsSysctl     = "userns-sysctl"
 	CodeUsernsRefused    = "userns-refused"
 	CodeMountRefused     = "userns-mount-refused"
+	CodeProcMasked       = "userns-proc-masked" // a private /proc is refused, because parts of the visible one are covered
+	CodePIDRefused       = "pidns-refused"
+	CodeNetRefused       = "netns-refused"
+	CodeNetShared        = "host-network-allow" // the machine's own stack was asked for
+	CodeCgroupV1         = "cgroup-v1"          // the controllers are bound to the old hierarchies
+	CodeCgroupMissing    = "cgroup-missing"
+	CodeCgroupReadOnly   = "cgroup-readonly"
+	CodeCgroupDelegation = "cgroup-not-delegated"
 	CodeMountOldKernel   = "userns-old-kernel"
 	CodeLandlockNotBuilt = "landlock-not-built"
 	CodeLandlockNotBoot  = "landlock-not-booted"
@@ -210,10 +210,17 @@ const (
 	EndProcesses EndCause = "processes"
 )
 
+// By is who measured or refused what ended an instance.
+const (
+	ByWatch  = "watch"  // the supervisor, a few times a second
+	ByCgroup = "cgroup" // the kernel, by the events of the control group
+)
+
 // Ended is the last event: everything below the supervisor is dead, or Left
 // names the process ids that would not die.
 type Ended struct {
 	Cause  EndCause      `json:"cause"`
+	By     string        `json:"by,omitempty"`     // of EndMemory and EndProcesses: one of the By constants
 	Used   int64         `json:"used,omitempty"`   // what was measured, in the unit of the limit
 	Limit  int64         `json:"limit,omitempty"`  // and the limit it exceeded
 	Unseen string        `json:"unseen,omitempty"` // of EndDisk: why not everything could be measured

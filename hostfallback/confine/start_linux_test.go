@@ -52,8 +52,11 @@ func basePlan(t *testing.T, command ...string) Plan {
 	p := Plan{
 		Token: "t" + filepath.Base(filepath.Dir(dir)), Command: command,
 		Env:  []string{"PATH=/usr/bin:/bin", "HOME=" + dir + "/home/scratch", Marker + "=" + filepath.Base(dir)},
-		Mode: ModeBestEffort, Namespace: true,
-		Workspace: dir + "/workspace", Home: dir + "/home", Scratch: dir + "/home/scratch",
+		Home: dir + "/home",
+	}
+	p.Policy = Policy{
+		Mode: ModeBestEffort, Network: NetworkDeny, Namespace: true,
+		Workspace: dir + "/workspace", Scratch: dir + "/home/scratch",
 		Grants: Grants{
 			Execute: []string{"/usr", "/bin", "/lib", "/lib64"},
 			Read:    []string{"/proc", "/etc/ld.so.cache", "/dev/zero", "/dev/urandom"},
