@@ -83,6 +83,8 @@ func (e evidence) row(id sandbox.LayerID) sandbox.Layer {
 		return e.signals()
 	case sandbox.Ptrace:
 		return e.ptrace()
+	case sandbox.Seclusion:
+		return e.seclusion()
 	case sandbox.InheritedFDs:
 		return e.inheritedFDs()
 	case sandbox.Environment:

@@ -26,6 +26,8 @@ func (e evidence) reported(id sandbox.LayerID) string {
 		return words(e.filter(), e.landlockHandled(), e.interfaces())
 	case sandbox.UnixSockets, sandbox.Signals, sandbox.Ptrace:
 		return words(e.landlockHandled(), e.filter())
+	case sandbox.Seclusion:
+		return e.seclusionParts()
 	case sandbox.ProcessLimit:
 		return words(e.rlimits("nproc", "nofile"), fmt.Sprintf("watched=%d", w.Processes))
 	case sandbox.MemoryLimit:

@@ -213,6 +213,9 @@ func TestLayers(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, row := range rows {
+				if row.ID == sandbox.Seclusion {
+					continue // has a table of its own, TestSeclusion
+				}
 				got := strings.TrimSpace(string(row.State) + " " + row.Code)
 				want := "enforced"
 				if w, ok := alwaysPartial[row.ID]; ok {

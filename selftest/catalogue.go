@@ -9,7 +9,7 @@ import (
 // Catalogue lists every probe, in the order of the layers that they are about.
 func Catalogue() []Probe {
 	return slices.Concat(
-		filesProbes(), netProbes(), socketProbes(), processProbes(), limitProbes(), secretProbes(), kernelProbes(), controlProbes(),
+		filesProbes(), netProbes(), socketProbes(), processProbes(), seclusionProbes(), limitProbes(), secretProbes(), kernelProbes(), controlProbes(),
 	)
 }
 

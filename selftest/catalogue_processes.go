@@ -74,7 +74,7 @@ func changeProbes() []Probe {
 	change := func(id, step, trace, claim, attempt string, more ...Evidence) Probe {
 		return Probe{
 			ID: id, Layer: sandbox.SyscallFilter, Claim: claim, Attempt: attempt,
-			Observed: "it changes for a process of brig's", Witness: Decoy, Trace: trace,
+			Observed: changesDecoys, Witness: Decoy, Trace: trace,
 			Blocked:  nobody(step, append(more, Evidence{step, "EPERM", byRights}, Evidence{step, "EACCES", byRights})...),
 			Severity: Medium, Fix: "use a kernel with system call filters, or start a Docker engine", Gaps: []string{gapPIDs}, Stage: Shared,
 		}

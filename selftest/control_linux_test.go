@@ -47,7 +47,7 @@ func TestControls(t *testing.T) {
 		own[name] = t.TempDir()
 	}
 	var probes []Probe
-	for _, area := range [][]Probe{filesProbes(), processProbes(), secretProbes(), controlProbes()} {
+	for _, area := range [][]Probe{filesProbes(), processProbes(), secretProbes(), controlProbes(), seclusionProbes()} {
 		probes = append(probes, area...)
 	}
 	p, got := uncontained(t, Options{Own: own, Home: t.TempDir()}, probes)

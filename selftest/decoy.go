@@ -57,8 +57,9 @@ func (p *plot) startDecoys(probes []Probe) error {
 			ids = append(ids, pr.ID)
 		}
 	}
+	// Its command line holds a secret of its own, which everybody on the machine may read.
 	// The mark lets a later run find the processes of one that was killed.
-	cmd := exec.Command(p.yard.options.Python, append([]string{"-I", "-S", "-c", decoyProgram}, ids...)...)
+	cmd := exec.Command(p.yard.options.Python, append([]string{"-I", "-S", "-c", decoyProgram, p.public}, ids...)...)
 	cmd.Env = append(needed(p.yard.options.Environ), runMark+p.yard.token, "BRIG_DECOY="+p.secret)
 	cmd.Dir = p.scratch()
 	ownGroup(cmd)

@@ -1,4 +1,5 @@
-# The decoys of one plot: this process, and a child for each id in argv. They end
+# The decoys of one plot: this process, and a child for each id in argv, which the
+# secret of its command line comes before. They end
 # with the other end of standard input, so that nothing outlives brig.
 import ctypes, json, os, signal, sys
 
@@ -57,7 +58,7 @@ shared = segment() if linux else -1
 pipe, filled = os.pipe()  # a descriptor that whoever opens it again reads the secret from
 os.write(filled, secret)
 children = {}
-for name in sys.argv[1:] if hasattr(os, "fork") else ():
+for name in sys.argv[2:] if hasattr(os, "fork") else ():
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -169,6 +169,7 @@ func (y *yard) listen() error {
 	y.shared["abstract"] = y.listenAbstract()
 	y.shared["fifo"] = y.listenFifo()
 	y.shared["devices"] = devices()
+	y.shared["mounts"] = machineMounts()
 	y.shared["boot"] = kernelBoot()
 	y.shared["real"] = realSockets(y.options.Environ)
 	return nil

@@ -19,7 +19,7 @@ type Probe struct {
 	// success is inconclusive. A time-out never is in it.
 	Blocked []Evidence
 	// Trace, with Witness Decoy, is what shows on the decoy when it was reached:
-	// "signal:USR1", "nice", "nofile", "oom", "sched", "exit". Empty: its secret comes back.
+	// "signal:USR1", "nice", "nofile", "oom", "sched", "affinity", "ioprio", "exit". Empty: its secret comes back.
 	Trace    string
 	Severity Severity
 	Fix      string // what a person can do when it gets through: a command or a setting

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -48,6 +49,31 @@ func devices() []string {
 		open = append(open, path)
 	}
 	return open
+}
+
+const mostMounts = 64 // that are told
+
+// machineMounts are mounts that tell something of this machine, as "MAJOR:MINOR PLACE". Those that every session
+// has in some form, and trees of programs that it may be given, are not among them.
+func machineMounts() []string {
+	raw, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	told := []string{}
+	for line := range strings.Lines(string(raw)) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 || len(told) == mostMounts {
+			continue
+		}
+		place := fields[4]
+		if first, _, _ := strings.Cut(strings.TrimPrefix(place, "/"), "/"); !slices.Contains([]string{
+			"", "proc", "sys", "dev", "usr", "bin", "sbin", "lib", "lib64", "opt", "nix", "gnu", "tmp",
+		}, first) && !slices.Contains([]string{"/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}, place) {
+			told = append(told, fields[2]+" "+place)
+		}
+	}
+	return told
 }
 
 // kernelBoot names this run of this machine's kernel; another answers another name.

@@ -8,6 +8,7 @@ import "io/fs"
 
 func machineAddresses() []string                { return nil }
 func devices() []string                         { return []string{} }
+func machineMounts() []string                   { return nil }
 func serviceSockets(map[string]string) []string { return nil }
 func (y *yard) listenAbstract() any             { return nil }
 func (y *yard) listenFifo() any                 { return nil }

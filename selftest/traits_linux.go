@@ -32,8 +32,17 @@ func traits(pid int) map[string]string {
 	if a, err := unix.SchedGetAttr(pid, 0); err == nil {
 		t["sched"] = fmt.Sprint(a.Policy)
 	}
+	var cpus unix.CPUSet
+	if unix.SchedGetaffinity(pid, &cpus) == nil {
+		t["affinity"] = strconv.Itoa(cpus.Count())
+	}
+	if io, _, errno := unix.Syscall(unix.SYS_IOPRIO_GET, ioprioProcess, uintptr(pid), 0); errno == 0 {
+		t["ioprio"] = strconv.Itoa(int(io))
+	}
 	return t
 }
+
+const ioprioProcess = 1 // IOPRIO_WHO_PROCESS
 
 // killMarked ends every process of this user with that variable in its environment.
 // None is left out for having another parent or group by now.

@@ -43,6 +43,7 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 		sandbox.SyscallFilter: "seccomp, brig's own profile",
 		sandbox.Signals:       "own pid namespace",
 		sandbox.Ptrace:        "own pid namespace, seccomp, runner not dumpable",
+		sandbox.Seclusion:     "own mount, pid and network namespaces",
 		sandbox.InheritedFDs:  "started by the engine with three pipes of its own",
 		sandbox.Environment:   "a fixed list of names",
 		sandbox.Devices:       "the runtime's basic devices only",

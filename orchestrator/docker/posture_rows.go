@@ -31,6 +31,7 @@ func layerRows() map[sandbox.LayerID]func(evidence) sandbox.Layer {
 		sandbox.SyscallFilter: syscallFilter,
 		sandbox.Signals:       signals,
 		sandbox.Ptrace:        ptrace,
+		sandbox.Seclusion:     seclusion,
 		sandbox.InheritedFDs:  inheritedFDs,
 		sandbox.Environment:   environmentLayer,
 		sandbox.Devices:       devices,
@@ -230,6 +231,21 @@ func ptrace(ev evidence) sandbox.Layer {
 		need(ev.out.HostConfig.PidMode.IsPrivate(), "pid-mode", "the engine reports a shared pid namespace"),
 		need(refused || ev.kernel().own(), "ptrace-not-refused", "ptrace was not refused inside"),
 		need(ev.in.Dumpable == 0, "runner-dumpable", "user code could look into the runner"),
+	)
+}
+
+// seclusion is that nothing of the engine's machine is there to be seen: none of its
+// files, processes and sockets.
+func seclusion(ev evidence) sandbox.Layer {
+	foreign := ev.foreignMounts(func(container.MountPoint) bool { return true })
+	return judge(
+		"own mount, pid and network namespaces",
+		fmt.Sprintf("/ is %s; pid inside %d; interfaces: %s", printable(ev.mount("/").FSType), ev.in.PID, orNone(ev.in.Interfaces)),
+		vital(!ev.out.HostConfig.PidMode.IsHost(), "visible-processes", "the processes of the engine's machine can be seen, and its files through them"),
+		need(len(foreign) == 0, "visible-files", "the engine mounted "+strings.Join(foreign, ", ")),
+		need(ev.out.HostConfig.PidMode.IsPrivate() && ev.in.PID == 1, "visible-processes", "processes of others can be seen in the pid namespace"),
+		need(ev.out.HostConfig.NetworkMode.IsNone() && onlyLoopback(ev.in.Interfaces), "visible-network", "what listens in the network namespace of others can be seen"),
+		need(ev.mount("/").FSType != "", "root-unknown", "the runner could not see what its root is"),
 	)
 }
 

@@ -27,6 +27,7 @@ const (
 	SyscallFilter LayerID = "syscall-filter"
 	Signals       LayerID = "signals"
 	Ptrace        LayerID = "ptrace"
+	Seclusion     LayerID = "seclusion" // files, processes and sockets outside cannot even be seen or named
 	InheritedFDs  LayerID = "inherited-fds"
 	Environment   LayerID = "environment"
 	Devices       LayerID = "devices"
@@ -39,7 +40,7 @@ func Layers() []LayerID {
 	return []LayerID{
 		FSWrite, FSRead, NetOutbound, NetLoopback, UnixSockets, ProcessLimit, MemoryLimit,
 		CPULimit, DiskLimit, OutputLimit, WallClock, NoNewPrivs, Capabilities, SyscallFilter,
-		Signals, Ptrace, InheritedFDs, Environment, Devices, KernelSurface, TreeKill,
+		Signals, Ptrace, Seclusion, InheritedFDs, Environment, Devices, KernelSurface, TreeKill,
 	}
 }
 
