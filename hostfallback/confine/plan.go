@@ -74,6 +74,7 @@ type Report struct {
 	Variables  []string          `json:"variables"` // names of the environment that the runner is started with
 	Landlock   Landlock          `json:"landlock"`
 	Seccomp    Seccomp           `json:"seccomp"`
+	Windows    *Windows          `json:"windows,omitempty"` // of a Windows, where nothing of the above but UID and Variables is told
 }
 
 // Layer says whether something was applied and, where not, why. Code is one of
