@@ -48,6 +48,7 @@ type supervisor struct {
 	control, status *os.File
 	plan            Plan
 	lock            *os.File
+	root            int           // the instance's first process where it is not the only one below this; or 0
 	ordered         chan struct{} // closed when the control pipe ends or a signal asks for the end
 }
 

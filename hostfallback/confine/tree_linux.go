@@ -59,7 +59,7 @@ func (s *supervisor) sweep(ended *Ended, r reaping) {
 			return
 		case <-pause.C:
 		}
-		left := descendants(os.Getpid())
+		left := s.tree()
 		if time.Now().After(deadline) {
 			ended.Killed, ended.Left, ended.Took = len(killed), left, time.Since(begin)
 			return
@@ -71,6 +71,15 @@ func (s *supervisor) sweep(ended *Ended, r reaping) {
 		}
 		pause.Reset(2 * time.Millisecond)
 	}
+}
+
+// tree lists the processes of the instance. A supervisor that keeps one of many
+// names its root; every other keeps whatever is below itself.
+func (s *supervisor) tree() []int {
+	if s.root == 0 {
+		return descendants(os.Getpid())
+	}
+	return append([]int{s.root}, descendants(s.root)...)
 }
 
 // noteExit adds how the runner ended, if that was not noted before.

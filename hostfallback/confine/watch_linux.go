@@ -2,7 +2,6 @@ package confine
 
 import (
 	"cmp"
-	"os"
 	"strconv"
 	"time"
 )
@@ -40,7 +39,7 @@ func (s *supervisor) watch(r reaping) Ended {
 		case f := <-full:
 			return Ended{Cause: EndDisk, Used: f.used, Unseen: f.unseen, Limit: limits.Disk}
 		case <-tick.C:
-			pids := descendants(os.Getpid())
+			pids := s.tree()
 			if tasks := tasksOf(pids); limits.Processes > 0 && tasks > limits.Processes {
 				return Ended{Cause: EndProcesses, Used: int64(tasks), Limit: int64(limits.Processes)}
 			}
@@ -49,7 +48,7 @@ func (s *supervisor) watch(r reaping) Ended {
 				used := memory.of(pids)
 				for look := 1; look < looks && used > limits.Memory; look++ {
 					time.Sleep(lookAgain)
-					used = min(used, memory.of(descendants(os.Getpid())))
+					used = min(used, memory.of(s.tree()))
 				}
 				if used > limits.Memory {
 					return Ended{Cause: EndMemory, Used: used, Limit: limits.Memory}
@@ -86,7 +85,7 @@ func (s *supervisor) watchDisk(runner int, full chan<- filled) {
 		begin := time.Now()
 		used, unseen := diskUse(s.plan.Workspace)
 		scratch, more := diskUse(s.plan.Scratch)
-		used += scratch + heldDisk(descendants(os.Getpid()), runner, dirs)
+		used += scratch + heldDisk(s.tree(), runner, dirs)
 		if unseen = cmp.Or(unseen, more); unseen != "" || used > s.plan.Limits.Disk {
 			full <- filled{used, unseen}
 			return
