@@ -173,7 +173,8 @@ func (i *instance) greet(ctx context.Context) error {
 	if want := runner.Hash(); ready.Runner != want {
 		return fmt.Errorf("greet the runner: it has the hash %.16s, brig installed %.16s", ready.Runner, want)
 	}
-	rows := layers(evidence{report: i.started.Report, watch: i.started.Watch, observed: &ready.Observed, base: i.base})
+	e := evidence{report: i.started.Report, watch: i.started.Watch, observed: &ready.Observed, outside: namespacesOfBrig(), base: i.base}
+	rows := layers(e)
 	if err := sandbox.Complete(rows); err != nil {
 		panic("BUG: " + err.Error())
 	}
@@ -183,7 +184,7 @@ func (i *instance) greet(ctx context.Context) error {
 	i.posture = sandbox.Posture{
 		Backend:  sandbox.Host,
 		Identity: fmt.Sprintf("%s %s %s", strings.ToLower(ready.Implementation), ready.Python, i.python.About.Executable),
-		Layers:   rows, Promised: promised(i.base), Notes: notes(i.started.Report, i.base),
+		Layers:   rows, Promised: promised(i.base), Notes: notes(e),
 	}
 	return nil
 }

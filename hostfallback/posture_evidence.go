@@ -17,23 +17,25 @@ func (e evidence) reported(id sandbox.LayerID) string {
 	r, w := e.report, e.watch
 	switch id {
 	case sandbox.FSWrite:
-		return words(e.landlockRules(), e.mounts("/"), namespaceWord(r))
+		return words(e.landlockRules(), e.mounts("/"), e.space("mnt"), e.parts("root"))
 	case sandbox.FSRead, sandbox.Devices:
-		return e.landlockRules()
+		return words(e.landlockRules(), e.mounts("/"), e.parts("root"))
 	case sandbox.NetOutbound:
-		return words(e.filter(), e.landlockHandled())
+		return words(e.filter(), e.landlockHandled(), e.parts("network"), e.space("net"))
 	case sandbox.NetLoopback:
-		return words(e.filter(), e.landlockHandled(), e.interfaces())
-	case sandbox.UnixSockets, sandbox.Signals, sandbox.Ptrace:
-		return words(e.landlockHandled(), e.filter())
+		return words(e.filter(), e.landlockHandled(), e.parts("network"), e.interfaces())
+	case sandbox.UnixSockets:
+		return words(e.landlockHandled(), e.filter(), e.parts("root", "network"), e.space("ipc"))
+	case sandbox.Signals, sandbox.Ptrace:
+		return words(e.landlockHandled(), e.filter(), e.parts("process"), e.processesSeen())
 	case sandbox.Seclusion:
-		return e.seclusionParts()
+		return words(e.parts("root", "process", "network"), e.space("mnt"), e.processesSeen(), e.space("net"))
 	case sandbox.ProcessLimit:
-		return words(e.rlimits("nproc", "nofile"), fmt.Sprintf("watched=%d", w.Processes))
+		return words(e.rlimits("nproc", "nofile"), fmt.Sprintf("watched=%d", w.Processes), e.cgroup("pids.max", int64(r.Cgroup.Processes)))
 	case sandbox.MemoryLimit:
-		return words(e.rlimits("data", "core"), fmt.Sprintf("watched=%d", w.Memory))
+		return words(e.rlimits("data", "core"), fmt.Sprintf("watched=%d", w.Memory), e.cgroup("memory.max", r.Cgroup.Memory))
 	case sandbox.CPULimit:
-		return "sched_getaffinity=" + numbers(r.Processors)
+		return words("sched_getaffinity="+numbers(r.Processors), e.cgroup("cpu.max in thousandths", int64(r.Cgroup.MilliCPU)))
 	case sandbox.DiskLimit:
 		return words(e.rlimits("fsize"), fmt.Sprintf("watched=%d", w.Disk))
 	case sandbox.OutputLimit:
@@ -42,8 +44,10 @@ func (e evidence) reported(id sandbox.LayerID) string {
 		}
 		b := e.observed.Bounds
 		return fmt.Sprintf("the runner keeps=%d logs=%d displays=%d", b.Kept, b.Logged, b.Display)
-	case sandbox.WallClock, sandbox.TreeKill:
-		return fmt.Sprintf("PR_GET_CHILD_SUBREAPER=%d", bit(w.Subreaper))
+	case sandbox.WallClock:
+		return subreaper(w)
+	case sandbox.TreeKill:
+		return words(subreaper(w), e.parts("process"), e.processesSeen(), e.cgroup("cgroup.kill", int64(bit(r.Cgroup.Kill))))
 	case sandbox.NoNewPrivs:
 		return fmt.Sprintf("PR_GET_NO_NEW_PRIVS=%d", bit(r.NoNewPrivs))
 	case sandbox.Capabilities:
@@ -92,11 +96,60 @@ func refused(what string, l confine.Layer) string {
 	return what + "=" + l.Code
 }
 
-func namespaceWord(r confine.Report) string {
-	if r.Namespace.Applied {
+func subreaper(w confine.Watch) string {
+	return fmt.Sprintf("PR_GET_CHILD_SUBREAPER=%d", bit(w.Subreaper))
+}
+
+// parts say which parts of the namespace sandbox there are, or why not.
+func (e evidence) parts(names ...string) string {
+	r := e.report
+	if !r.Namespace.Applied {
+		return refused("namespaces", r.Namespace)
+	}
+	var out []string
+	for _, name := range names {
+		part := map[string]confine.Layer{"root": r.Namespaces.Root, "process": r.Namespaces.Process, "network": r.Namespaces.Network}[name]
+		if part.Applied {
+			out = append(out, name+" namespace made")
+		} else {
+			out = append(out, refused(name+" namespace", part))
+		}
+	}
+	return words(out...)
+}
+
+// space is the name of a namespace that the runner is in.
+func (e evidence) space(kind string) string {
+	name := e.inSpace(kind)
+	if name == "" {
 		return ""
 	}
-	return refused("namespaces", r.Namespace)
+	if name == e.outside[kind] {
+		return name + ", which is brig's"
+	}
+	return name
+}
+
+// processesSeen is who the runner is by its own count.
+func (e evidence) processesSeen() string {
+	if e.observed == nil {
+		return ""
+	}
+	return words(e.space("pid"), fmt.Sprintf("the runner is process %d", e.observed.PID))
+}
+
+// cgroup is what was read back of the control group.
+func (e evidence) cgroup(file string, value int64) string {
+	c := e.report.Cgroup
+	switch {
+	case c.Applied && value > 0:
+		return fmt.Sprintf("%s=%d in %s", file, value, c.Path)
+	case c.Applied:
+		return file + " is not set in " + c.Path
+	case c.Code == "":
+		return ""
+	}
+	return refused("cgroup", c.Layer)
 }
 
 // mounts are the options of the mount that path lies on, seen from inside.

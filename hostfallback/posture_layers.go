@@ -5,173 +5,230 @@ import (
 	"slices"
 	"strings"
 
+	"brig/hostfallback/confine"
 	"brig/orchestrator/sandbox"
-	"brig/orchestrator/wire"
 )
 
-// landlockName is the mechanism as pages show it.
-func (e evidence) landlockName() string {
-	return fmt.Sprintf("landlock abi %d", e.report.Landlock.Used)
+// byLandlock is the ruleset, or the part of it that is meant.
+func (e evidence) byLandlock(what string, attempts ...string) hold {
+	return hold{name: strings.TrimSpace(e.landlockName() + " " + what), attempts: attempts}
 }
+
+// metadataGap is what Landlock does not see of files.
+const metadataGap = "mode, owner, times and attributes of the user's files outside the workspace can be changed"
 
 func (e evidence) fsWrite() sandbox.Layer {
 	r := e.report
-	// Who may mount can undo a view that was made so after the namespace.
-	view := r.Namespace.Applied && (e.incapable() || r.Seccomp.Applied)
-	var row sandbox.Layer
+	var holds []hold
+	if r.Landlock.Applied {
+		holds = append(holds, e.byLandlock("", "write_root"))
+	}
+	view := r.Namespace.Applied && e.sealed()
+	switch {
+	case view && e.root():
+		holds = append(holds, e.byRoot("write_root", "chmod_root"))
+	case view:
+		holds = append(holds, hold{name: "read-only mount namespace", attempts: []string{"write_root", "chmod_root"}, spaces: []string{"mnt"}})
+	}
+	if r.Seccomp.Applied && !r.Seccomp.Filter.Metadata {
+		holds = append(holds, hold{name: "seccomp on metadata", attempts: []string{"chmod_root"}})
+	}
+	whole := sandbox.Layer{State: sandbox.Enforced}
 	switch {
 	case !r.Landlock.Applied && !view:
-		return missing(r.Landlock.Layer, "landlock")
-	case view && r.Landlock.Applied:
-		row = enforced(e.landlockName() + ", read-only mount namespace")
+		return missing(r.Landlock.Layer, e.part(r.Namespaces.Root))
+	case view && (e.root() || r.Landlock.Applied):
+		return e.by(whole, holds...)
 	case view:
-		row = partial("read-only mount namespace", "landlock-missing",
-			"named pipes of the user can be written to, which a read-only view does not see", remedyKernel)
+		return e.by(partial("", "named pipes of the user can be written to, which a read-only view does not see", why(codeNoLandlock)), holds...)
 	case r.Landlock.Used < 3:
-		row = partial(e.landlockName(), fmt.Sprintf("landlock-abi-%d-lacks-truncate", r.Landlock.Used),
-			"files outside the workspace can be emptied, because this kernel's Landlock does not see truncation", remedyKernel)
+		return e.by(partial("", "files outside the workspace can be emptied", whyABI(codeNoTruncate, r.Landlock.Used)), holds...)
 	case r.Seccomp.Applied && !r.Seccomp.Filter.Metadata:
-		row = enforced(e.landlockName() + ", seccomp on metadata")
+		return e.by(whole, holds...)
 	case r.Namespace.Applied:
-		row = partial(e.landlockName(), "capabilities-left", "mode, owner, times and attributes of the user's files outside the workspace can be changed, "+
-			"because the code has capabilities that can undo the read-only view", "brig doctor")
+		return e.by(partial("", metadataGap, why(codeCapabilities)), holds...)
 	case r.SharedShm:
-		reason, remedy := userns(r.Namespace)
-		row = partial(e.landlockName(), r.Namespace.Code,
-			"mode, owner, times and attributes of the user's files outside the workspace can be changed, and /dev/shm is shared, because "+reason, remedy)
+		return e.by(partial("", metadataGap+", and /dev/shm is shared", whyNot(r.Namespace)), holds...)
 	default:
-		reason, remedy := userns(r.Namespace)
-		row = partial(e.landlockName(), r.Namespace.Code,
-			"mode, owner, times and attributes of the user's files outside the workspace can be changed, because "+reason, remedy)
+		return e.by(partial("", metadataGap, whyNot(r.Namespace)), holds...)
 	}
-	return e.contradicted(row, "write_root", "chmod_root")
 }
 
 func (e evidence) fsRead() sandbox.Layer {
 	r := e.report
-	if !r.Landlock.Applied {
-		return missing(r.Landlock.Layer, "landlock")
+	var holds []hold
+	if r.Landlock.Applied {
+		holds = append(holds, e.byLandlock("", "list_outside"))
 	}
-	if r.SharedShm {
-		reason, remedy := userns(r.Namespace)
-		return e.contradicted(partial(e.landlockName(), r.Namespace.Code,
-			"shared memory of the user's other programs can be opened by those who know its name, because "+reason, remedy), "list_outside")
+	if e.root() {
+		holds = append(holds, e.byRoot("list_outside"))
 	}
-	return e.contradicted(enforced(e.landlockName()), "list_outside")
+	switch {
+	case len(holds) == 0:
+		return missing(r.Landlock.Layer, e.part(r.Namespaces.Root))
+	case r.SharedShm:
+		return e.by(partial("", "shared memory of the user's other programs can be opened by those who know its name", whyNot(e.part(r.Namespaces.Root))), holds...)
+	default:
+		return e.by(sandbox.Layer{State: sandbox.Enforced}, holds...)
+	}
 }
 
 func (e evidence) network(gap string) sandbox.Layer {
 	r := e.report
-	var row sandbox.Layer
-	switch {
-	case e.base.Network == sandbox.NetworkAllow:
-		return off("host-network-allow", "host.network is allow: "+gap, "set host.network to deny")
-	case r.Seccomp.Applied && r.Landlock.Net:
-		row = enforced("seccomp on socket, " + e.landlockName() + " on tcp")
-	case r.Seccomp.Applied:
-		row = enforced("seccomp on socket")
-	case r.Landlock.Net:
-		row = partial(e.landlockName()+" on tcp", "landlock-tcp-only", "only plain TCP is refused, "+gap+" by other means", remedyKernel)
-	default:
-		return missing(r.Seccomp.Layer, "the system call filter")
+	if e.base.Network == sandbox.NetworkAllow {
+		return off(confine.CodeNetShared, because(gap, why(confine.CodeNetShared)))
 	}
-	return e.contradicted(row, "socket_inet", "socket_netlink", "socket_vsock")
+	var holds []hold
+	refused := r.Seccomp.Applied && !r.Seccomp.Filter.Inet
+	if r.Seccomp.Applied {
+		holds = append(holds, e.bySocketFilter())
+	}
+	if e.ownNetwork() {
+		holds = append(holds, e.byNetwork())
+	}
+	if r.Landlock.Applied && r.Landlock.Net {
+		holds = append(holds, e.byLandlock("on tcp"))
+	}
+	switch {
+	case refused || e.ownNetwork() && r.Seccomp.Applied:
+		return e.by(sandbox.Layer{State: sandbox.Enforced}, holds...)
+	case e.ownNetwork():
+		return e.by(partial("", gap+" by vsock", why(codeVsock)), holds...)
+	case e.base.Network == sandbox.NetworkLoopback:
+		return off(codeNoLoopback, gap+", because host.network is loopback, and "+whyNot(e.part(r.Namespaces.Network)).cause)
+	case r.Landlock.Applied && r.Landlock.Net:
+		return e.by(partial("", gap+" by other means than plain TCP", why(codeTCPOnly)), holds...)
+	case r.Seccomp.Applied: // and lets them through, which nobody has asked for
+		return off(codeNotApplied, "")
+	default:
+		return missing(r.Seccomp.Layer, e.part(r.Namespaces.Network))
+	}
 }
 
+// unixSockets are closed by the filter, or by what hides their names: those that
+// lie in a directory, and those that do not. Objects of System V belong to it.
 func (e evidence) unixSockets() sandbox.Layer {
 	r := e.report
+	if r.Seccomp.Applied && !r.Seccomp.Filter.Unix {
+		return e.by(sandbox.Layer{State: sandbox.Enforced}, hold{name: "seccomp on socket and socketpair", attempts: []string{"socket_unix"}})
+	}
+	var holds []hold
+	paths, abstract, objects := e.root(), e.ownNetwork(), r.Namespace.Applied || r.Seccomp.Applied
+	if e.root() {
+		holds = append(holds, e.byRoot())
+	}
+	if e.ownNetwork() {
+		holds = append(holds, e.byNetwork())
+	}
+	switch l := r.Landlock; {
+	case !l.Applied:
+	case l.Used >= 9:
+		paths, abstract, holds = true, true, append(holds, e.byLandlock("on names"))
+	case l.Used >= 6:
+		abstract, holds = true, append(holds, e.byLandlock("on abstract names"))
+	}
 	switch {
-	case r.Seccomp.Applied && !r.Seccomp.Filter.Unix:
-		return e.contradicted(enforced("seccomp on socket and socketpair"), "socket_unix")
-	case r.Landlock.Applied && r.Landlock.Used >= 9:
-		return enforced(e.landlockName() + " on names, seccomp on socketpair")
-	case r.Landlock.Applied && r.Landlock.Used >= 6:
-		return partial(e.landlockName()+" on abstract names", fmt.Sprintf("landlock-abi-%d-lacks-unix", r.Landlock.Used),
-			"services of the user that listen on a socket file can be reached", remedyKernel)
+	case paths && abstract && objects:
+		return e.by(sandbox.Layer{State: sandbox.Enforced}, holds...)
+	case paths && abstract:
+		return e.by(partial("", "shared memory, semaphores and queues of the user's programs can be used", why(codeSysV)), holds...)
+	case paths:
+		return e.by(partial("", "services of this machine that listen on an abstract name can be reached", why(codeAbstract)), holds...)
+	case abstract && r.Landlock.Applied:
+		return e.by(partial("", "services of the user that listen on a socket file can be reached", whyABI(codeNoUnix, r.Landlock.Used)), holds...)
+	case abstract:
+		return e.by(partial("", "services of the user that listen on a socket file can be reached", whyNot(r.Landlock.Layer)), holds...)
+	case r.Seccomp.Applied: // and lets them through, which nothing allows it
+		return off(codeNotApplied, "")
 	default:
-		return missing(r.Seccomp.Layer, "the system call filter")
+		return missing(r.Seccomp.Layer, e.part(r.Namespaces.Root))
 	}
 }
 
-func (e evidence) processLimit() sandbox.Layer {
-	// The number of open files is each process's own and has no layer to itself.
-	files := fmt.Sprintf(", rlimit nofile=%d", e.report.Limits["nofile"])
-	watched := fmt.Sprintf("tree watched at %d", e.watch.Processes)
-	held := e.watch.Processes > 0 || e.report.UID != 0 // the kernel's limit, or the watch
-	var row sandbox.Layer
-	switch {
-	case e.report.UID == 0:
-		row = partial(watched+files, "nproc-root",
-			"the kernel does not bound root; processes are counted four times a second", "do not run brig as root")
-	case e.report.Namespace.Applied:
-		row = enforced(fmt.Sprintf("rlimit nproc=%d in a user namespace of its own, %s%s", e.report.Limits["nproc"], watched, files))
-	default:
-		row = partial("rlimit nproc, "+watched+files, "nproc-per-user",
-			"the kernel counts all processes of the user, so programs outside use up the limit and free it", remedyDocker)
+func (e evidence) signals() sandbox.Layer {
+	l := e.report.Landlock
+	var holds []hold
+	if l.Applied && l.Used >= 6 {
+		holds = append(holds, e.byLandlock("scope", "kill_parent"))
 	}
-	return e.limited(held, row, "nproc", "nofile")
+	if e.processes() {
+		holds = append(holds, e.byProcesses())
+	}
+	if len(holds) > 0 {
+		return e.by(sandbox.Layer{State: sandbox.Enforced}, holds...)
+	}
+	if !l.Applied {
+		return missing(l.Layer, e.part(e.report.Namespaces.Process))
+	}
+	r := whyABI(codeNoScope, l.Used)
+	if l.ABI >= 6 {
+		r = why(codeErratum)
+	}
+	if !e.report.Seccomp.Applied {
+		return sandbox.Layer{State: sandbox.Unsupported, Code: r.code, Remedy: r.remedy, Reason: because("processes of the user can be signalled", r)}
+	}
+	return e.by(partial("", "single processes of the user can be signalled", r), hold{name: "seccomp on kill(-1)"})
 }
 
-// watching tells whether the supervisor ends the tree above a limit.
-func (e evidence) watching(limit int64) bool { return limit > 0 }
-
-// limited returns a row that is off if what was set is not what it needs: the tree is
-// not watched, a limit is missing, or the runner sees a higher one than was set.
-func (e evidence) limited(watched bool, row sandbox.Layer, names ...string) sandbox.Layer {
-	if !watched {
-		return off("not-watched", "nobody watches the limit for the whole tree of processes", "brig doctor")
+// ptrace: a process of another user namespace or another Landlock domain cannot be
+// looked into or steered, and one that has no number here cannot be named.
+func (e evidence) ptrace() sandbox.Layer {
+	r := e.report
+	var holds []hold
+	if r.Landlock.Applied {
+		holds = append(holds, e.byLandlock("domain"))
 	}
-	for _, name := range names {
-		if _, set := e.report.Limits[name]; !set {
-			return off("not-applied", "the limit "+name+" was not set", "brig doctor")
+	if r.Namespace.Applied {
+		holds = append(holds, e.byUser())
+	}
+	if e.processes() {
+		holds = append(holds, e.byProcesses())
+	}
+	strong := len(holds) > 0
+	if r.Seccomp.Applied {
+		// Without the filter a process may be traced by its parent, inside its own domain.
+		holds = append(holds, hold{name: "seccomp", attempts: []string{"ptrace_traceme"}})
+	}
+	switch {
+	case strong:
+		return e.by(sandbox.Layer{State: sandbox.Enforced}, holds...)
+	case r.Seccomp.Applied:
+		return e.by(partial("", "memory and environment of the user's other processes can be read through /proc", why(codeNoLandlock)), holds...)
+	default:
+		return missing(r.Landlock.Layer, r.Namespace)
+	}
+}
+
+// deviceNames are the device files that an instance may find, wherever it looks.
+var deviceNames = []string{"full", "null", "random", "urandom", "zero"}
+
+func (e evidence) devices() sandbox.Layer {
+	var holds []hold
+	if e.report.Landlock.Applied {
+		holds = append(holds, e.byLandlock(""))
+	}
+	if e.root() {
+		h := e.byRoot()
+		if e.observed != nil {
+			foreign := slices.DeleteFunc(slices.Clone(e.observed.Devices), func(name string) bool { return slices.Contains(deviceNames, name) })
+			if len(foreign) > 0 {
+				h.denied = "the runner finds " + strings.Join(foreign, ", ") + " in /dev"
+			}
 		}
+		holds = append(holds, h)
 	}
-	name := e.looser(names...)
-	if name == "" {
-		return row
+	if len(holds) == 0 {
+		return missing(e.report.Landlock.Layer, e.part(e.report.Namespaces.Root))
 	}
-	return sandbox.Layer{
-		State: sandbox.Off, Mechanism: row.Mechanism, Code: "probe-disagrees", Remedy: "brig doctor",
-		Reason: "the limit " + name + " was set, but the runner sees a higher one",
-	}
-}
-
-func (e evidence) cpuLimit() sandbox.Layer {
-	limit := e.base.Limits.MilliCPU
-	switch {
-	case e.report.Narrowed:
-		return partial(fmt.Sprintf("affinity to %d processors", e.report.CPUs), "affinity-can-be-undone",
-			"code can choose other processors for itself", remedyDocker)
-	case e.report.CPUs > 0 && e.report.CPUs*1000 <= limit:
-		return enforced(fmt.Sprintf("the machine gives brig %d processors, which is within the limit of %g", e.report.CPUs, float64(limit)/1000))
-	default:
-		return off("cgroup-not-delegated", "processors cannot be divided without a control group", remedyDocker)
-	}
-}
-
-// outputLimit goes by the bounds that the runner says it works with. Before
-// there is one, they are those that it will be given.
-func (e evidence) outputLimit() sandbox.Layer {
-	want := e.base.Limits.Bounds()
-	if e.observed == nil {
-		return enforced(outputBounds(want))
-	}
-	if e.observed.Bounds != want {
-		return off("probe-disagrees", "the runner works with other bounds than it was given", "brig doctor")
-	}
-	return enforced(outputBounds(e.observed.Bounds))
-}
-
-func outputBounds(b wire.Bounds) string {
-	return fmt.Sprintf("the runner and brig keep %d and log %d bytes", b.Kept, b.Logged)
+	holds[len(holds)-1].name += ": null, zero, full, random"
+	return e.by(sandbox.Layer{State: sandbox.Enforced}, holds...)
 }
 
 func (e evidence) noNewPrivs() sandbox.Layer {
 	if !e.report.NoNewPrivs {
-		return off("not-applied", "no_new_privs was not set", "brig doctor")
+		return off(codeNotApplied, "no_new_privs was not set")
 	}
-	row := enforced("prctl no_new_privs")
-	return e.readBack(row, "NoNewPrivs", "1")
+	return e.readBack(enforced("prctl no_new_privs"), "NoNewPrivs", "1")
 }
 
 // readBack compares what the kernel says about the runner with what must be there.
@@ -182,8 +239,9 @@ func (e evidence) readBack(row sandbox.Layer, field, want string) sandbox.Layer 
 	got := e.status(field)
 	row.Evidence = field + "=" + got
 	if got != want {
+		r := why(codeProbeDisagree)
 		return sandbox.Layer{
-			State: sandbox.Off, Mechanism: row.Mechanism, Code: "probe-disagrees", Remedy: "brig doctor",
+			State: sandbox.Off, Mechanism: row.Mechanism, Code: r.code, Remedy: r.remedy,
 			Reason: "it was applied, but the runner does not see it", Evidence: row.Evidence,
 		}
 	}
@@ -192,12 +250,11 @@ func (e evidence) readBack(row sandbox.Layer, field, want string) sandbox.Layer 
 
 func (e evidence) capabilities() sandbox.Layer {
 	if !e.incapable() {
-		return off("not-applied", "capabilities were left, "+e.report.CapEff, "brig doctor")
+		return off(codeNotApplied, "capabilities were left, "+e.report.CapEff)
 	}
-	const none = noCapabilities
 	row := enforced("all sets emptied")
 	for _, field := range []string{"CapPrm", "CapAmb", "CapEff"} {
-		if row = e.readBack(row, field, none); row.State != sandbox.Enforced {
+		if row = e.readBack(row, field, noCapabilities); row.State != sandbox.Enforced {
 			return row
 		}
 	}
@@ -212,7 +269,7 @@ func (e evidence) incapable() bool { return e.report.CapEff == noCapabilities }
 // inheritedFDs goes by what was open in the helper when it became the runner.
 func (e evidence) inheritedFDs() sandbox.Layer {
 	if kept := e.report.Kept; !slices.Equal(kept, []int{0, 1, 2}) {
-		return off("descriptors-left", "open when the runner started, beside its three pipes: "+numbers(kept), "brig doctor")
+		return off(codeDescriptors, "open when the runner started, beside its three pipes: "+numbers(kept))
 	}
 	return enforced("close-on-exec on everything but the runner's three pipes")
 }
@@ -232,84 +289,44 @@ func (e evidence) environment() sandbox.Layer {
 	slices.Sort(names)
 	foreign := slices.DeleteFunc(slices.Compact(names), func(name string) bool { return known[name] })
 	if len(foreign) > 0 {
-		return off("foreign-variable", "the runner was started with "+strings.Join(foreign, ", "), "brig doctor")
+		return off(codeVariable, "the runner was started with "+strings.Join(foreign, ", "))
 	}
 	return enforced("a fixed list, nothing inherited")
 }
 
-// treeKill is off where orphans do not come to the supervisor, which then cannot
-// find them.
+// treeKill names everything that ends the tree. It is off where orphans do not
+// come to the supervisor, which then cannot find them, and nothing else holds them.
 func (e evidence) treeKill() sandbox.Layer {
-	if !e.watch.Subreaper {
-		return off("not-applied", "processes that lose their parent are not found by the supervisor", "brig doctor")
+	var holds []hold
+	if e.report.Cgroup.Applied && e.report.Cgroup.Kill {
+		holds = append(holds, e.byCgroup("cgroup.kill"))
 	}
-	return enforced("subreaper sweep, twice: by the supervisor and by the runner")
+	if e.processes() {
+		holds = append(holds, hold{name: "the end of the process namespace", spaces: []string{"pid"}})
+	}
+	if e.watch.Subreaper {
+		holds = append(holds, hold{name: "subreaper sweep, twice: by the supervisor and by the runner"})
+	}
+	if len(holds) == 0 {
+		return off(codeNotApplied, "processes that lose their parent are not found by the supervisor")
+	}
+	return e.by(sandbox.Layer{State: sandbox.Enforced}, holds...)
 }
 
 func (e evidence) syscallFilter() sandbox.Layer {
 	s := e.report.Seccomp
 	if !s.Applied {
-		return missing(s.Layer, "the system call filter")
+		return missing(s.Layer)
 	}
-	row := enforced(fmt.Sprintf("seccomp %s, %d instructions, %s", s.Arch, s.Length, s.Hash))
-	return e.readBack(row, "Seccomp", "2")
-}
-
-func (e evidence) signals() sandbox.Layer {
-	l := e.report.Landlock
-	switch {
-	case !l.Applied:
-		return missing(l.Layer, "landlock")
-	case l.Used >= 6:
-		return e.contradicted(enforced(e.landlockName()+" scope"), "kill_parent")
-	case l.ABI >= 6:
-		return partial("seccomp on kill(-1)", "landlock-erratum-signal",
-			"single processes of the user can be signalled: this kernel's Landlock has the scope, but not its correction", remedyKernel)
-	default:
-		return partial("seccomp on kill(-1)", fmt.Sprintf("landlock-abi-%d-lacks-scope", l.Used),
-			"single processes of the user can be signalled, because this kernel's Landlock has no scope for signals", remedyKernel)
-	}
-}
-
-func (e evidence) ptrace() sandbox.Layer {
-	r := e.report
-	var row sandbox.Layer
-	switch {
-	case r.Landlock.Applied && r.Seccomp.Applied:
-		row = enforced(e.landlockName() + " domain, seccomp")
-	case r.Landlock.Applied:
-		row = enforced(e.landlockName() + " domain")
-	case r.Namespace.Applied && r.Seccomp.Applied:
-		row = enforced("user namespace, seccomp")
-	case r.Seccomp.Applied:
-		return partial("seccomp", "landlock-missing", "memory and environment of the user's other processes can be read through /proc", remedyKernel)
-	default:
-		return missing(r.Landlock.Layer, "landlock")
-	}
-	if !r.Seccomp.Applied {
-		return row // inside its own domain a process may be traced by its parent
-	}
-	return e.contradicted(row, "ptrace_traceme")
-}
-
-func (e evidence) devices() sandbox.Layer {
-	if !e.report.Landlock.Applied {
-		return missing(e.report.Landlock.Layer, "landlock")
-	}
-	return enforced(e.landlockName() + ": null, zero, full, random")
+	return e.readBack(enforced(fmt.Sprintf("seccomp %s, %d instructions, %s", s.Arch, s.Length, s.Hash)), "Seccomp", "2")
 }
 
 // kernelSurface is partial at its best: whatever the filter lets through, the
 // machine's own kernel answers.
 func (e evidence) kernelSurface() sandbox.Layer {
 	if !e.report.Seccomp.Applied {
-		return missing(e.report.Seccomp.Layer, "the system call filter")
+		return missing(e.report.Seccomp.Layer)
 	}
-	row := e.contradicted(enforced("shared kernel behind the system call filter"), "unshare_user", "io_uring_setup", "keyctl", "mount")
-	if row.State == sandbox.Enforced {
-		row.State, row.Code = sandbox.Partial, "shared-kernel"
-		row.Reason = "the code shares the kernel of this machine"
-		row.Remedy = "start a Docker engine with the gVisor runtime and set docker.runtime to runsc"
-	}
-	return row
+	return e.by(partial("", "", why(codeSharedKernel)),
+		hold{name: "shared kernel behind the system call filter", attempts: []string{"unshare_user", "io_uring_setup", "keyctl", "mount"}})
 }

@@ -39,5 +39,8 @@ func TestSeclusion(t *testing.T) {
 		if row.State != sandbox.Enforced && row.Remedy == "" {
 			t.Errorf("%s: a gap without a remedy", c.want)
 		}
+		if row.State == sandbox.Partial && row.Mechanism == "" {
+			t.Errorf("%s: nothing holds what is said to be partly held", c.want)
+		}
 	}
 }

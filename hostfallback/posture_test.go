@@ -14,8 +14,10 @@ import (
 func whole() confine.Report {
 	return confine.Report{
 		Kernel: "6.18", UID: 1000, Namespace: confine.Layer{Applied: true}, PrivateShm: true,
-		Limits: map[string]uint64{"core": 0, "data": 1 << 30, "fsize": 1 << 30, "nofile": 1024, "nproc": 256},
-		CPUs:   2, Processors: []int{0, 1}, NoNewPrivs: true, CapEff: strings.Repeat("0", 16),
+		Namespaces: confine.Namespaces{Root: confine.Layer{Applied: true}, Process: confine.Layer{Applied: true}, Network: confine.Layer{Applied: true}},
+		Cgroup:     confine.Cgroup{Layer: confine.Layer{Code: confine.CodeCgroupDelegation}},
+		Limits:     map[string]uint64{"core": 0, "data": 1 << 30, "fsize": 1 << 30, "nofile": 1024, "nproc": 256},
+		CPUs:       2, Processors: []int{0, 1}, NoNewPrivs: true, CapEff: strings.Repeat("0", 16),
 		Kept: []int{0, 1, 2}, Closed: 5, Variables: []string{"HOME", "PATH"},
 		Landlock: confine.Landlock{
 			Layer: confine.Layer{Applied: true}, ABI: 7, Used: 7, Errata: 7, Net: true,
@@ -37,23 +39,30 @@ func watched() confine.Watch {
 func calm() *wire.Observed {
 	return &wire.Observed{
 		Status: map[string]string{
-			"NoNewPrivs": "1", "Seccomp": "2", "CapEff": strings.Repeat("0", 16), "CapPrm": strings.Repeat("0", 16), "CapAmb": strings.Repeat("0", 16),
+			"NSpid": "1", "NoNewPrivs": "1", "Seccomp": "2", "CapEff": strings.Repeat("0", 16), "CapPrm": strings.Repeat("0", 16), "CapAmb": strings.Repeat("0", 16),
 		},
-		Rlimits: map[string]wire.Rlimit{"data": {Soft: 1 << 30, Hard: 1 << 30}},
-		Bounds:  sandbox.DefaultLimits().Bounds(),
+		Rlimits:    map[string]wire.Rlimit{"data": {Soft: 1 << 30, Hard: 1 << 30}},
+		Bounds:     sandbox.DefaultLimits().Bounds(),
+		Namespaces: map[string]string{"ipc": "ipc:[2]", "mnt": "mnt:[2]", "net": "net:[2]", "pid": "pid:[2]", "user": "user:[2]"},
+		PID:        1,
 		Attempts: map[string]string{
-			"write_root": "EROFS", "chmod_root": "EROFS", "socket_inet": "EACCES", "socket_unix": "EACCES", "socket_netlink": "EAFNOSUPPORT",
+			"stat_outside": "ENOENT", "bind_loopback": "EACCES", "write_root": "EROFS", "chmod_root": "EROFS", "socket_inet": "EACCES", "socket_unix": "EACCES", "socket_netlink": "EAFNOSUPPORT",
 			"socket_vsock": "EAFNOSUPPORT", "io_uring_setup": "ENOSYS", "ptrace_traceme": "EPERM", "keyctl": "EPERM", "mount": "EPERM",
-			"unshare_user": "EPERM", "kill_parent": "EPERM", "list_outside": "EACCES", "write_workspace": "ok", "write_scratch": "ok",
+			"unshare_user": "EPERM", "kill_parent": "unavailable", "list_outside": "EACCES", "write_workspace": "ok", "write_scratch": "ok",
 		},
 	}
+}
+
+// outside are the namespaces that brig is in.
+func outside() map[string]string {
+	return map[string]string{"ipc": "ipc:[1]", "mnt": "mnt:[1]", "net": "net:[1]", "pid": "pid:[1]", "user": "user:[1]"}
 }
 
 // TestLayers: what each row says on machines that are not at hand. Rows that a
 // case does not name are enforced, apart from the limits that can only be watched.
 func TestLayers(t *testing.T) {
 	alwaysPartial := map[sandbox.LayerID]string{
-		sandbox.MemoryLimit: "partial rlimit-per-process-only", sandbox.DiskLimit: "partial disk-watched-only",
+		sandbox.MemoryLimit: "partial cgroup-not-delegated", sandbox.DiskLimit: "partial disk-watched-only",
 		sandbox.KernelSurface: "partial shared-kernel",
 	}
 	landlock := func(r *confine.Report, used int) {
@@ -61,9 +70,19 @@ func TestLayers(t *testing.T) {
 	}
 	noNamespace := func(code string) func(*evidence) {
 		return func(e *evidence) {
-			e.report.Namespace = confine.Layer{Code: code, Errno: "EPERM"}
+			e.report.Namespace, e.report.Namespaces = confine.Layer{Code: code, Errno: "EPERM"}, confine.Namespaces{}
+			e.observed.Attempts["stat_outside"], e.observed.Attempts["kill_parent"] = "ok", "EPERM"
+			e.observed.Namespaces = outside()
 			e.report.PrivateShm, e.report.SharedShm = false, true
 		}
+	}
+	// noParts is a namespace of users and mounts, and nothing more of that kind.
+	noParts := func(e *evidence) {
+		e.report.Namespaces = confine.Namespaces{
+			Root: confine.Layer{Code: confine.CodeMountRefused}, Process: confine.Layer{Code: confine.CodePIDRefused}, Network: confine.Layer{Code: confine.CodeNetRefused},
+		}
+		e.observed.Attempts["stat_outside"], e.observed.Attempts["kill_parent"] = "ok", "EPERM"
+		e.observed.Namespaces["pid"], e.observed.Namespaces["net"] = outside()["pid"], outside()["net"]
 	}
 	noLandlock := func(code string) func(*evidence) {
 		return func(e *evidence) {
@@ -81,13 +100,13 @@ func TestLayers(t *testing.T) {
 			sandbox.FSWrite: "partial landlock-abi-1-lacks-truncate", sandbox.FSRead: "partial userns-sysctl",
 			sandbox.Signals: "partial landlock-abi-1-lacks-scope", sandbox.ProcessLimit: "partial nproc-per-user",
 		}},
-		{"abi 2 behind a namespace", func(e *evidence) { landlock(&e.report, 2) }, map[sandbox.LayerID]string{
+		{"abi 2 behind a namespace", func(e *evidence) { noParts(e); landlock(&e.report, 2) }, map[sandbox.LayerID]string{
 			sandbox.Signals: "partial landlock-abi-2-lacks-scope",
 		}},
-		{"abi 5", func(e *evidence) { landlock(&e.report, 5) }, map[sandbox.LayerID]string{
+		{"abi 5", func(e *evidence) { noParts(e); landlock(&e.report, 5) }, map[sandbox.LayerID]string{
 			sandbox.Signals: "partial landlock-abi-5-lacks-scope",
 		}},
-		{"abi 6 without its correction", func(e *evidence) { landlock(&e.report, 5); e.report.Landlock.ABI = 6 }, map[sandbox.LayerID]string{
+		{"abi 6 without its correction", func(e *evidence) { noParts(e); landlock(&e.report, 5); e.report.Landlock.ABI = 6 }, map[sandbox.LayerID]string{
 			sandbox.Signals: "partial landlock-erratum-signal",
 		}},
 		{"abi 9", func(e *evidence) {
@@ -102,12 +121,14 @@ func TestLayers(t *testing.T) {
 			noNamespace(confine.CodeUsernsRefused)(e)
 			e.report.SharedShm, e.report.Seccomp.Filter.Metadata = false, false
 		}, map[sandbox.LayerID]string{sandbox.ProcessLimit: "partial nproc-per-user"}},
-		{"no landlock", noLandlock(confine.CodeLandlockNotBuilt), map[sandbox.LayerID]string{
+		{"no landlock behind everything else", noLandlock(confine.CodeLandlockNotBuilt), nil},
+		{"no landlock and no parts", func(e *evidence) { noParts(e); noLandlock(confine.CodeLandlockNotBuilt)(e) }, map[sandbox.LayerID]string{
 			sandbox.FSRead: "unsupported landlock-not-built", sandbox.Signals: "unsupported landlock-not-built",
 			sandbox.Devices: "unsupported landlock-not-built", sandbox.FSWrite: "partial landlock-missing",
 		}},
 		{"nothing of it was done", func(e *evidence) {
 			e.report.Landlock, e.report.Seccomp, e.report.Namespace = confine.Landlock{}, confine.Seccomp{}, confine.Layer{Code: confine.CodeNotAsked}
+			e.report.Namespaces = confine.Namespaces{}
 			e.report.PrivateShm = false
 			e.report.NoNewPrivs, e.report.CapEff, e.report.Limits, e.watch = false, "0000000000200100", nil, confine.Watch{}
 			e.report.Kept = append(e.report.Kept, 9)
@@ -124,6 +145,7 @@ func TestLayers(t *testing.T) {
 			sandbox.Environment: "off foreign-variable",
 		}},
 		{"who may mount undoes a view beside landlock", func(e *evidence) {
+			noParts(e)
 			e.report.Seccomp, e.report.CapEff = confine.Seccomp{Layer: confine.Layer{Code: confine.CodeSeccompNotBuilt}}, "0000000000200100"
 		}, map[sandbox.LayerID]string{
 			sandbox.FSWrite: "partial capabilities-left", sandbox.Capabilities: "off not-applied", sandbox.SyscallFilter: "unsupported seccomp-not-built",
@@ -131,13 +153,14 @@ func TestLayers(t *testing.T) {
 			sandbox.UnixSockets: "partial landlock-abi-7-lacks-unix",
 		}},
 		{"who may mount undoes a view", func(e *evidence) {
+			noParts(e)
 			noLandlock(confine.CodeLandlockNotBuilt)(e)
 			e.report.Seccomp, e.report.CapEff = confine.Seccomp{Layer: confine.Layer{Code: confine.CodeSeccompNotBuilt}}, "0000000000200100"
 		}, map[sandbox.LayerID]string{
 			sandbox.FSWrite: "unsupported landlock-not-built", sandbox.FSRead: "unsupported landlock-not-built", sandbox.Signals: "unsupported landlock-not-built",
 			sandbox.Devices: "unsupported landlock-not-built", sandbox.Capabilities: "off not-applied", sandbox.SyscallFilter: "unsupported seccomp-not-built",
 			sandbox.KernelSurface: "unsupported seccomp-not-built", sandbox.NetOutbound: "unsupported seccomp-not-built", sandbox.NetLoopback: "unsupported seccomp-not-built",
-			sandbox.UnixSockets: "unsupported seccomp-not-built", sandbox.Ptrace: "unsupported landlock-not-built",
+			sandbox.UnixSockets: "unsupported seccomp-not-built",
 		}},
 		{"no landlock, no namespace", func(e *evidence) {
 			noLandlock(confine.CodeLandlockNotBoot)(e)
@@ -148,7 +171,8 @@ func TestLayers(t *testing.T) {
 			sandbox.Signals: "unsupported landlock-not-booted", sandbox.Devices: "unsupported landlock-not-booted",
 			sandbox.Ptrace: "partial landlock-missing", sandbox.ProcessLimit: "partial nproc-per-user",
 		}},
-		{"no seccomp", func(e *evidence) {
+		{"no seccomp and no parts", func(e *evidence) {
+			noParts(e)
 			e.report.Seccomp = confine.Seccomp{Layer: confine.Layer{Code: confine.CodeSeccompNotBuilt}}
 			e.observed.Status["Seccomp"] = "0"
 			for a := range e.observed.Attempts {
@@ -169,10 +193,75 @@ func TestLayers(t *testing.T) {
 			sandbox.NetOutbound: "off host-network-allow", sandbox.NetLoopback: "off host-network-allow",
 		}},
 		{"root", func(e *evidence) { e.report.UID = 0 }, map[sandbox.LayerID]string{sandbox.ProcessLimit: "partial nproc-root"}},
-		{"many processors", func(e *evidence) { e.report.Narrowed = true }, map[sandbox.LayerID]string{sandbox.CPULimit: "partial affinity-can-be-undone"}},
+		{"many processors", func(e *evidence) { e.report.Narrowed = true }, map[sandbox.LayerID]string{sandbox.CPULimit: "partial cgroup-not-delegated"}},
+		{"a control group", func(e *evidence) {
+			l := sandbox.DefaultLimits()
+			e.report.UID, e.report.Narrowed = 0, true
+			e.report.Cgroup = confine.Cgroup{Layer: confine.Layer{Applied: true}, Path: "/user/brig-1", Memory: l.Memory, Processes: l.Processes, MilliCPU: l.MilliCPU, Kill: true}
+			e.observed.CgroupPath = "/user/brig-1"
+		}, map[sandbox.LayerID]string{sandbox.MemoryLimit: "enforced"}},
+		{"a control group that allows too much", func(e *evidence) {
+			l := sandbox.DefaultLimits()
+			e.report.Cgroup = confine.Cgroup{Layer: confine.Layer{Applied: true}, Path: "/user/brig-1", Memory: l.Memory + 1, Processes: l.Processes + 1, MilliCPU: l.MilliCPU + 1}
+		}, map[sandbox.LayerID]string{sandbox.MemoryLimit: "partial rlimit-per-process-only"}},
+		{"another control group than reported", func(e *evidence) {
+			l := sandbox.DefaultLimits()
+			e.report.Cgroup = confine.Cgroup{Layer: confine.Layer{Applied: true}, Path: "/user/brig-1", Memory: l.Memory, Processes: l.Processes, MilliCPU: l.MilliCPU, Kill: true}
+			e.observed.CgroupPath = "/user/session-2"
+		}, map[sandbox.LayerID]string{
+			sandbox.MemoryLimit: "off probe-disagrees", sandbox.ProcessLimit: "off probe-disagrees", sandbox.CPULimit: "off probe-disagrees", sandbox.TreeKill: "off probe-disagrees",
+		}},
+		{"no parts", noParts, nil},
+		{"abi 1 behind everything", func(e *evidence) { landlock(&e.report, 1) }, nil},
+		{"no seccomp behind everything", func(e *evidence) {
+			e.report.Seccomp = confine.Seccomp{Layer: confine.Layer{Code: confine.CodeSeccompArch}}
+			e.observed.Status["Seccomp"] = "0"
+			for a := range e.observed.Attempts {
+				if strings.HasPrefix(a, "socket") || a == "ptrace_traceme" {
+					e.observed.Attempts[a] = "ok"
+				}
+			}
+		}, map[sandbox.LayerID]string{
+			sandbox.NetOutbound: "partial netns-lacks-vsock", sandbox.NetLoopback: "partial netns-lacks-vsock",
+			sandbox.SyscallFilter: "unsupported seccomp-arch-unsupported", sandbox.KernelSurface: "unsupported seccomp-arch-unsupported",
+		}},
+		{"unix sockets because nothing is there to reach", func(e *evidence) {
+			e.report.Seccomp.Filter.Unix = true
+			e.observed.Attempts["socket_unix"] = "ok"
+		}, nil},
+		{"unix sockets without a network of its own", func(e *evidence) {
+			e.report.Seccomp.Filter.Unix = true
+			e.report.Namespaces.Network = confine.Layer{Code: confine.CodeNetRefused}
+			noLandlock(confine.CodeLandlockNotBuilt)(e)
+			e.observed.Attempts["socket_unix"] = "ok"
+		}, map[sandbox.LayerID]string{sandbox.UnixSockets: "partial abstract-names-shared"}},
+		{"loopback", func(e *evidence) {
+			e.base.Network = sandbox.NetworkLoopback
+			e.report.Namespaces.Loopback, e.report.Landlock.Net, e.report.Seccomp.Filter.Inet = true, false, true
+			for _, a := range []string{"socket_inet", "socket_netlink", "bind_loopback"} {
+				e.observed.Attempts[a] = "ok"
+			}
+		}, nil},
+		{"loopback that is the machine's", func(e *evidence) {
+			e.base.Network = sandbox.NetworkLoopback
+			e.report.Namespaces.Network, e.report.Landlock.Net, e.report.Seccomp.Filter.Inet = confine.Layer{Code: confine.CodeNetRefused}, false, true
+			e.observed.Attempts["socket_inet"] = "ok"
+		}, map[sandbox.LayerID]string{sandbox.NetOutbound: "off host-network-loopback", sandbox.NetLoopback: "off host-network-loopback"}},
+		{"namespaces that are brig's", func(e *evidence) { e.observed.Namespaces = outside() }, map[sandbox.LayerID]string{
+			sandbox.FSWrite: "off probe-disagrees", sandbox.FSRead: "off probe-disagrees", sandbox.NetOutbound: "off probe-disagrees", sandbox.NetLoopback: "off probe-disagrees",
+			sandbox.ProcessLimit: "off probe-disagrees", sandbox.Signals: "off probe-disagrees", sandbox.Ptrace: "off probe-disagrees", sandbox.Devices: "off probe-disagrees",
+			sandbox.TreeKill: "off probe-disagrees",
+		}},
+		{"a root with more in it", func(e *evidence) { e.observed.Attempts["stat_outside"] = "ok" }, map[sandbox.LayerID]string{
+			sandbox.FSWrite: "off probe-disagrees", sandbox.FSRead: "off probe-disagrees", sandbox.Devices: "off probe-disagrees",
+		}},
+		{"a root with a foreign device", func(e *evidence) { e.observed.Devices = []string{"kvm", "null"} }, map[sandbox.LayerID]string{sandbox.Devices: "off probe-disagrees"}},
+		{"processes of another namespace", func(e *evidence) { e.observed.Status["NSpid"] = "4711 1" }, map[sandbox.LayerID]string{
+			sandbox.Signals: "off probe-disagrees", sandbox.Ptrace: "off probe-disagrees",
+		}},
 		{"off", func(e *evidence) {
 			e.base.Mode = sandbox.ModeOff
-			e.report.Namespace = confine.Layer{Code: confine.CodeOff}
+			e.report.Namespace, e.report.Namespaces, e.report.Cgroup = confine.Layer{Code: confine.CodeOff}, confine.Namespaces{}, confine.Cgroup{}
 			e.report.PrivateShm = false
 			e.report.Landlock = confine.Landlock{Layer: confine.Layer{Code: confine.CodeOff}}
 			e.report.Seccomp = confine.Seccomp{Layer: confine.Layer{Code: confine.CodeOff}}
@@ -182,8 +271,10 @@ func TestLayers(t *testing.T) {
 			sandbox.NetLoopback: "off host-sandbox-off", sandbox.UnixSockets: "off host-sandbox-off", sandbox.SyscallFilter: "off host-sandbox-off",
 			sandbox.Signals: "off host-sandbox-off", sandbox.Ptrace: "off host-sandbox-off", sandbox.Devices: "off host-sandbox-off",
 			sandbox.KernelSurface: "off host-sandbox-off", sandbox.ProcessLimit: "partial nproc-per-user",
+			sandbox.MemoryLimit: "partial rlimit-per-process-only",
 		}},
 		{"the runner sees something else", func(e *evidence) {
+			noParts(e)
 			e.observed.Attempts["socket_inet"] = "ok"
 			e.observed.Attempts["write_root"] = "ok"
 			e.observed.Attempts["kill_parent"] = "ok"
@@ -206,7 +297,7 @@ func TestLayers(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			e := evidence{report: whole(), watch: watched(), observed: calm(), base: testBaseOf(sandbox.ModeBestEffort)}
+			e := evidence{report: whole(), watch: watched(), observed: calm(), outside: outside(), base: testBaseOf(sandbox.ModeBestEffort)}
 			c.change(&e)
 			rows := layers(e)
 			if err := sandbox.Complete(rows); err != nil {
@@ -250,7 +341,7 @@ func TestPromised(t *testing.T) {
 		t.Errorf("require refuses a whole machine: %v", err)
 	}
 	gap := whole()
-	gap.Landlock.Used = 5
+	gap.Landlock.Used, gap.Namespaces = 5, confine.Namespaces{}
 	rows := layers(evidence{report: gap, base: testBaseOf(sandbox.ModeRequire)})
 	err := satisfies(testBaseOf(sandbox.ModeRequire), rows)
 	if err == nil || !strings.Contains(err.Error(), "signals is partial") {

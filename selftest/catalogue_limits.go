@@ -37,7 +37,7 @@ func resourceProbes() []Probe {
 			ID: "limit-memory-tree", Layer: sandbox.MemoryLimit, Severity: Medium, Witness: Program, Observed: program, Bound: 3 * time.Second,
 			Claim: "Several processes together cannot take more memory than the session has.", Attempt: "fill half of the limit in each of three processes",
 			Blocked: append(memoryEvidence(), Evidence{"touch", "ENOMEM", byGroup}), Fix: fixDocker,
-			Gaps: []string{"rlimit-per-process-only", "memory-not-accounted", "swap-not-limited"},
+			Gaps: []string{"rlimit-per-process-only", "cgroup-*", "memory-not-accounted", "swap-not-limited"},
 		},
 		{
 			ID: "limit-processes", Layer: sandbox.ProcessLimit, Severity: Medium, Witness: Program, Observed: program, Bound: 3 * time.Second,
@@ -71,7 +71,7 @@ func resourceProbes() []Probe {
 			ID: "limit-cpu", Layer: sandbox.CPULimit, Severity: Low, Witness: Program, Observed: "the kernel counts more processor time than the limit allows", Bound: 4 * time.Second,
 			Claim: "Code cannot take more processors than the session has.", Attempt: "keep eight processes busy for a third of a second, on every processor there is",
 			Blocked: []Evidence{{"count", "throttled", byGroup}, {"count", "share", "a share that nobody could take more of than the control did"}}, Fix: fixDocker,
-			Gaps: []string{"cpu-not-accounted", "cgroup-not-delegated", "affinity-can-be-undone"},
+			Gaps: []string{"cpu-not-accounted", "cgroup-*", "cpu-not-divided", "affinity-can-be-undone"},
 		},
 		{
 			ID: "limit-output", Layer: sandbox.OutputLimit, Severity: Medium, Witness: Counter, Observed: "more output reaches brig's reader than is to be kept",

@@ -31,7 +31,12 @@ func TestReady(t *testing.T) {
 		if syscall.Getuid() == 0 && o.UID != nobody {
 			t.Errorf("user code would run as %d", o.UID)
 		}
-		for _, field := range []string{"CapEff", "CapBnd", "NoNewPrivs", "Seccomp"} {
+		for _, kind := range []string{"ipc", "mnt", "net", "pid", "user"} {
+			if outside, err := os.Readlink("/proc/self/ns/" + kind); err != nil || o.Namespaces[kind] != outside {
+				t.Errorf("it is in %q, which is not the %s namespace of this test, %q (%v)", o.Namespaces[kind], kind, outside, err)
+			}
+		}
+		for _, field := range []string{"CapEff", "CapBnd", "NoNewPrivs", "Seccomp", "NSpid"} {
 			if o.Status[field] == "" {
 				t.Errorf("no %s in %v", field, o.Status)
 			}
@@ -41,14 +46,14 @@ func TestReady(t *testing.T) {
 		}
 		want := []string{
 			"write_root", "write_workspace", "write_scratch", "exec_workspace", "unshare_user", "socket_inet", "socket_unix", "socket_netlink",
-			"socket_vsock", "io_uring_setup", "ptrace_traceme", "keyctl", "mount", "kill_parent", "chmod_root", "list_outside", "read_masked", "read_cgroup_path",
+			"socket_vsock", "io_uring_setup", "ptrace_traceme", "keyctl", "mount", "kill_parent", "chmod_root", "list_outside", "stat_outside", "bind_loopback", "read_masked", "read_cgroup_path",
 		}
 		for _, name := range want {
 			if o.Attempts[name] == "" {
 				t.Errorf("no attempt %s in %v", name, o.Attempts)
 			}
 		}
-		for name, outcome := range map[string]string{"write_workspace": "ok", "write_scratch": "ok", "socket_unix": "ok", "mount": "EPERM"} {
+		for name, outcome := range map[string]string{"write_workspace": "ok", "write_scratch": "ok", "socket_unix": "ok", "bind_loopback": "ok", "mount": "EPERM"} {
 			if o.Attempts[name] != outcome {
 				t.Errorf("attempt %s: %s, want %s", name, o.Attempts[name], outcome)
 			}

@@ -84,21 +84,28 @@ type Observed struct {
 	UID        int               `json:"uid"`
 	GID        int               `json:"gid"`
 	Dumpable   int               `json:"dumpable"` // of the supervisor; 0 is wanted, -1 unknown
-	Status     map[string]string `json:"status"`   // fields of /proc/self/status: CapInh CapPrm CapEff CapBnd CapAmb NoNewPrivs Seccomp Seccomp_filters
+	Status     map[string]string `json:"status"`   // fields of /proc/self/status: CapInh CapPrm CapEff CapBnd CapAmb NoNewPrivs Seccomp Seccomp_filters NSpid
 	UIDMap     string            `json:"uid_map,omitempty"`
-	Mounts     []Mount           `json:"mounts,omitempty"`   // of /, workspace, scratch, /tmp, /dev/shm, /proc/sys
-	Interfaces []string          `json:"interfaces"`         // network interfaces, sorted
-	Rlimits    map[string]Rlimit `json:"rlimits"`            // by lower-case name without RLIMIT_
-	Cgroup     map[string]string `json:"cgroup,omitempty"`   // file name → trimmed content, v1 or v2
+	Mounts     []Mount           `json:"mounts,omitempty"` // of /, workspace, scratch, /tmp, /dev/shm, /proc/sys
+	Interfaces []string          `json:"interfaces"`       // network interfaces, sorted
+	Rlimits    map[string]Rlimit `json:"rlimits"`          // by lower-case name without RLIMIT_
+	Cgroup     map[string]string `json:"cgroup,omitempty"` // file name → trimmed content, v1 or v2
+	// CgroupPath is where the runner is in the hierarchy of version 2, as it sees it.
+	CgroupPath string `json:"cgroup_path,omitempty"`
+	// Namespaces are the kernel's names of those that the runner is in, by kind:
+	// ipc, mnt, net, pid, user. The same name outside means the same namespace.
+	Namespaces map[string]string `json:"namespaces,omitempty"`
 	Kernel     string            `json:"kernel,omitempty"`   // /proc/version
 	AppArmor   string            `json:"apparmor,omitempty"` // /proc/self/attr/current: an AppArmor profile or an SELinux label
 	Environ    []string          `json:"environ,omitempty"`  // names of the variables that the runner was started with, sorted
 	Devices    []string          `json:"devices,omitempty"`  // device files directly in /dev, sorted
 	// Attempts maps an operation really attempted to "ok" or the errno's name, or
 	// "unavailable" where this Python cannot try it: write_root, write_workspace,
-	// write_scratch, exec_workspace, unshare_user, socket_inet, socket_unix,
+	// write_scratch, exec_workspace, unshare_user, socket_inet, bind_loopback
+	// (a datagram socket of one's own), socket_unix,
 	// socket_netlink, socket_vsock, io_uring_setup, ptrace_traceme, keyctl, mount,
-	// kill_parent (signal 0), chmod_root, list_outside (the directory that scratch is in),
+	// kill_parent (signal 0), chmod_root, list_outside (the directory that scratch is in shows
+	// more than workspace and scratch), stat_outside (a file of brig's beside scratch exists),
 	// read_masked and read_cgroup_path (ENODATA: there was nothing to read).
 	Attempts map[string]string `json:"attempts"`
 	Bounds   Bounds            `json:"bounds,omitzero"` // of output, as the runner will hold them

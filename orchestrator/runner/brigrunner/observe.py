@@ -10,7 +10,7 @@ import sys
 
 from . import native, procs
 
-_STATUS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters")
+_STATUS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "NSpid")
 
 _RLIMITS = {
     "Max cpu time": "cpu", "Max file size": "fsize", "Max data size": "data", "Max stack size": "stack",
@@ -49,6 +49,7 @@ def observed(workspace, scratch, dumpable):
         "status": _status(), "uid_map": " ".join(procs.read("/proc/self/uid_map").split()),
         "mounts": _mounts(("/", workspace, scratch, "/tmp", "/dev/shm", "/proc/sys")),
         "interfaces": _interfaces(), "rlimits": _rlimits(), "cgroup": _cgroup(),
+        "cgroup_path": _cgroup_path(), "namespaces": _namespaces(),
         "kernel": procs.read("/proc/version").strip(),
         "apparmor": procs.read("/proc/self/attr/current").strip("\0 \n"),
         "environ": sorted(name[:64] for name in os.environ)[:256], "devices": _devices(),
@@ -138,6 +139,23 @@ def _cgroup():
     return found
 
 
+def _cgroup_path():
+    for line in procs.read("/proc/self/cgroup").splitlines():
+        if line.startswith("0::"):
+            return line[3:][:4096]
+    return ""
+
+
+def _namespaces():
+    found = {}
+    for kind in ("ipc", "mnt", "net", "pid", "user"):
+        try:
+            found[kind] = os.readlink("/proc/self/ns/" + kind)
+        except OSError:
+            pass
+    return found
+
+
 class Attempts:
     """Runs the attempts in a child and reads its results from a pipe."""
 
@@ -214,6 +232,7 @@ def _attempts(workspace, scratch):
         ("exec_workspace", lambda: _execute(workspace)),
         ("unshare_user", lambda: _native("unshare", 0x10000000)),
         ("socket_inet", lambda: _native("socket", 2, 1, 0)),
+        ("bind_loopback", _bind_loopback),
         ("socket_unix", lambda: _native("socket", 1, 1, 0)),
         ("socket_netlink", lambda: _native("socket", 16, 3, 0)),
         ("socket_vsock", lambda: _native("socket", 40, 1, 0)),
@@ -222,7 +241,8 @@ def _attempts(workspace, scratch):
         ("keyctl", lambda: _syscall(1, 0, -3, 0)),
         ("mount", lambda: _mount(scratch)),
         ("kill_parent", _kill_parent(os.getppid())),
-        ("list_outside", lambda: os.listdir(os.path.dirname(scratch))),
+        ("list_outside", lambda: _list_outside(workspace, scratch)),
+        ("stat_outside", lambda: os.stat(os.path.join(os.path.dirname(scratch), "lock"))),
         ("read_masked", _read_masked),
         ("read_cgroup_path", _read_cgroup_path),
         ("chmod_root", lambda: os.chmod("/", stat.S_IMODE(os.stat("/").st_mode))),
@@ -233,6 +253,14 @@ def _create(directory):
     path = "%s/.brig-probe-%d" % (directory.rstrip("/"), os.getpid())
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     os.unlink(path)
+
+
+def _list_outside(workspace, scratch):
+    """Succeeds if something is there that is not the instance's own."""
+    above = os.path.dirname(scratch)
+    own = [os.path.basename(path) for path in (workspace, scratch) if os.path.dirname(path) == above]
+    if not [name for name in os.listdir(above) if name not in own]:
+        raise OSError(errno.ENODATA, "nothing else is there")
 
 
 def _execute(directory):
@@ -253,6 +281,12 @@ def _native(name, *args):
     if not native.available():
         raise _Unavailable()
     return native.call(name, *args)
+
+
+def _bind_loopback():
+    """Binds a datagram socket to 127.0.0.1, which is there only where the loopback device is up."""
+    address = (2).to_bytes(2, sys.byteorder) + bytes(bytearray((0, 0, 127, 0, 0, 1))) + bytes(bytearray(8))
+    _native("bind", _native("socket", 2, 2, 0), address, len(address))
 
 
 def _syscall(index, *args):

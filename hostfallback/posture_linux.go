@@ -1,0 +1,15 @@
+package hostfallback
+
+import "os"
+
+// namespacesOfBrig are the names of the namespaces that this process is in. One
+// that cannot be read is left out and then compared with nothing.
+func namespacesOfBrig() map[string]string {
+	names := make(map[string]string)
+	for _, kind := range []string{"ipc", "mnt", "net", "pid", "user"} {
+		if name, err := os.Readlink("/proc/self/ns/" + kind); err == nil {
+			names[kind] = name
+		}
+	}
+	return names
+}

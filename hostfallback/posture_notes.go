@@ -1,0 +1,48 @@
+package hostfallback
+
+import "brig/orchestrator/sandbox"
+
+// notes are what is open by design and belongs to no layer's state. Each is true
+// for what was applied here: nothing is said to be open that is closed.
+func notes(e evidence) []string {
+	r := e.report
+	out := []string{
+		"the kernel is shared with the machine",
+		"how busy the machine is can be read in /proc",
+	}
+	if e.base.Mode == sandbox.ModeOff {
+		out = append([]string{"not sandboxed: host.sandbox is off, and the code runs with all rights of the user"}, out...)
+	}
+	if !e.root() {
+		out = append(out, "that a file exists, its size and its times can be asked for outside the workspace, path by path")
+	}
+	if !e.processes() {
+		out = append(out,
+			"command lines of the user's other processes can be read",
+			"the processors that the user's other processes may run on can be changed")
+	}
+	if !e.ownNetwork() {
+		out = append(out, "addresses and connections of this machine can be read in /proc/net")
+	}
+	if r.Landlock.Applied {
+		out = append(out, "a program written into the workspace cannot be started by its path, but its content can be run from memory, as confined as everything else")
+	}
+	if r.Seccomp.Applied && !r.Seccomp.Filter.Metadata {
+		out = append(out, "changing a file's mode, owner or times is refused everywhere, also in the workspace")
+	}
+	switch e.base.Network {
+	case sandbox.NetworkAllow:
+	case sandbox.NetworkLoopback:
+		if r.Namespaces.Loopback {
+			out = append(out, "the loopback is the session's own: nothing but its own processes listens there")
+		}
+	default:
+		if r.Seccomp.Applied && !r.Seccomp.Filter.Inet {
+			out = append(out, "loopback is refused as well")
+		}
+	}
+	if r.Landlock.Applied && !r.PrivateShm && !r.SharedShm {
+		out = append(out, "locks and pools of multiprocessing cannot be made, because /dev/shm could only be shared")
+	}
+	return out
+}
