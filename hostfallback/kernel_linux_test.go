@@ -44,10 +44,13 @@ func becomePoor(dir, lacks string) error {
 	}
 	for _, what := range strings.Split(lacks, "+") {
 		switch what {
-		case "namespaces":
+		case "namespaces", "newpid", "newnet":
+			flag := map[string]uint32{"namespaces": unix.CLONE_NEWUSER, "newpid": unix.CLONE_NEWPID, "newnet": unix.CLONE_NEWNET}[what]
 			filter = append(filter,
 				unix.SockFilter{Code: load, K: 0}, unix.SockFilter{Code: equal, Jf: 3, K: unix.SYS_CLONE},
-				unix.SockFilter{Code: load, K: 16}, unix.SockFilter{Code: anySet, Jf: 1, K: unix.CLONE_NEWUSER}, unix.SockFilter{Code: ret, K: refuse(unix.EPERM)})
+				unix.SockFilter{Code: load, K: 16}, unix.SockFilter{Code: anySet, Jf: 1, K: flag}, unix.SockFilter{Code: ret, K: refuse(unix.EPERM)})
+		case "pivot":
+			number(unix.SYS_PIVOT_ROOT, unix.EPERM)
 		case "landlock":
 			number(unix.SYS_LANDLOCK_CREATE_RULESET, unix.ENOSYS)
 		case "seccomp":

@@ -29,9 +29,12 @@ const (
 
 // order is a plan with what the supervisor found out before it forked.
 type order struct {
-	Plan      Plan  `json:"plan"`
-	Namespace Layer `json:"namespace"` // Applied: the helper was started in namespaces of its own
-	Tasks     int   `json:"tasks"`     // tasks of this user outside of the instance, for the process limit
+	Plan       Plan       `json:"plan"`
+	Namespace  Layer      `json:"namespace"`  // Applied: the helper was started in namespaces of its own
+	Namespaces Namespaces `json:"namespaces"` // Applied: is to be tried, or was given with the start
+	Outside    outside    `json:"outside"`
+	Tasks      int        `json:"tasks"` // tasks of this user outside of the instance, for the process limit
+	Turn       int        `json:"turn"`  // differs between instances, so that they use different processors
 }
 
 // confine is the helper: it never returns if everything works, because it has
@@ -108,6 +111,9 @@ func (h *helper) apply() *Failure {
 	}
 	steps := []step{
 		{StageNamespace, h.namespace},
+		{StageNetwork, h.network},
+		{StageNamespace, h.mounts},
+		{StageProc, h.proc},
 		{StageSession, h.session},
 		{StageFiles, h.files},
 		{StageLimits, h.limits},
@@ -117,7 +123,8 @@ func (h *helper) apply() *Failure {
 	}
 	if h.plan.without("nnp") {
 		// The kernel takes a ruleset and a filter from who has no_new_privs or capabilities.
-		steps = append(slices.Delete(steps, 4, 5), step{StagePrivs, h.privileges})
+		at := slices.IndexFunc(steps, func(s step) bool { return s.stage == StagePrivs })
+		steps = append(slices.Delete(steps, at, at+1), step{StagePrivs, h.privileges})
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
@@ -134,9 +141,13 @@ func (h *helper) session() error {
 	if err := os.Chdir(h.plan.Scratch); err != nil {
 		return err
 	}
-	// Until here the helper dies with the supervisor. The runner must not: it is
-	// the second switch. It sees its input end when brig notices, and kills
-	// everything below itself, which a killed runner could not do.
+	// Until here the helper dies with the supervisor. So does the runner where its
+	// death is that of everything below it. Elsewhere it must not: it is the second
+	// switch. It sees its input end when brig notices, and kills everything below
+	// itself, which a killed runner could not do.
+	if h.report.Namespaces.Process.Applied && !h.plan.without("tree-kill") {
+		return sys.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
+	}
 	return sys.Prctl(unix.PR_SET_PDEATHSIG, 0)
 }
 

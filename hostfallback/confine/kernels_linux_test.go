@@ -89,6 +89,21 @@ func TestKernels(t *testing.T) {
 		{"no mount attributes", []string{answers("mount_setattr", unix.ENOSYS)}, ModeBestEffort, func(r Report) bool {
 			return !r.Namespace.Applied && (r.Namespace.Code == CodeMountOldKernel || r.Namespace.Code == CodeUsernsAppArmor)
 		}},
+		{"no users", []string{answers("newuser", unix.EPERM)}, ModeBestEffort, func(r Report) bool {
+			return !r.Namespace.Applied && r.Namespace.Errno == "EPERM" && r.Namespaces == Namespaces{}
+		}},
+		{"no processes", []string{answers("newpid", unix.ENOSPC)}, ModeBestEffort, func(r Report) bool {
+			n := r.Namespaces
+			return r.Namespace.Applied && n.Process == Layer{Code: CodePIDRefused, Errno: "ENOSPC"} && n.Network.Applied
+		}},
+		{"no network", []string{answers("newnet", unix.EPERM)}, ModeBestEffort, func(r Report) bool {
+			n := r.Namespaces
+			return r.Namespace.Applied && n.Process.Applied && n.Network == Layer{Code: CodeNetRefused, Errno: "EPERM"}
+		}},
+		{"no processes and no network", []string{answers("newpid+newnet", unix.EPERM)}, ModeBestEffort, func(r Report) bool {
+			n := r.Namespaces
+			return r.Namespace.Applied && n.Process == Layer{Code: CodePIDRefused, Errno: "EPERM"} && n.Network == Layer{Code: CodeNetRefused, Errno: "EPERM"}
+		}},
 		{"no close_range", []string{answers("close_range", unix.ENOSYS)}, ModeBestEffort, func(r Report) bool { return r.Landlock.Applied }},
 		{"off", nil, ModeOff, func(r Report) bool {
 			return !r.Landlock.Applied && !r.Seccomp.Applied && !r.Namespace.Applied && r.Landlock.Code == CodeOff && r.NoNewPrivs

@@ -72,8 +72,8 @@ func (h *helper) landlock() error {
 		r.Used = 5
 	}
 	config := all[r.Used]
-	if h.plan.Inet() {
-		config.HandledAccessNet = 0 // with network on, nothing restricts ports
+	if h.inet() {
+		config.HandledAccessNet = 0 // where internet sockets are wanted, nothing restricts ports
 	}
 	r.Net = config.HandledAccessNet != 0
 	r.Handled = Handled{FS: uint64(config.HandledAccessFS), Net: uint64(config.HandledAccessNet), Scoped: uint64(config.Scoped)}

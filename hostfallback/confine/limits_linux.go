@@ -102,7 +102,7 @@ func (h *helper) affinity() error {
 		var want unix.CPUSet
 		// Sessions start at different processors, so that they do not share a few.
 		for i := range limit {
-			want.Set(mine[(os.Getpid()+i)%len(mine)])
+			want.Set(mine[(h.order.Turn+i)%len(mine)])
 		}
 		if err := unix.SchedSetaffinity(0, &want); err != nil {
 			return os.NewSyscallError("sched_setaffinity", err)

@@ -4,65 +4,93 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 // cloneNamespaces are the namespaces that an instance gets where this user may
-// make them: users, to be allowed the others; mounts; System V objects.
-const cloneNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
+// make them: users, to be allowed the others; mounts; System V objects; the name
+// of the machine. Those of processes and of the network may be refused by themselves.
+const cloneNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// namespace gives the helper its own view of the file system: everything is
-// read-only except workspace and scratch, and shared memory is private. That
-// closes what Landlock does not see (owner, mode, times and attributes of every
-// file of the user) and lets multiprocessing have its semaphores.
+// hostName is what the machine is called inside. It always has an address.
+const hostName = "localhost"
+
+// outside names the namespaces of the supervisor, as the kernel numbers them.
+type outside struct {
+	Process string `json:"process"`
+	Network string `json:"network"`
+}
+
+// outsideOf looks at this process, which may be the helper as well.
+func outsideOf() (o outside, err error) {
+	if o.Process, err = os.Readlink("/proc/self/ns/pid"); err != nil {
+		return o, err
+	}
+	o.Network, err = os.Readlink("/proc/self/ns/net")
+	return o, err
+}
+
+// namespace checks what the start gave, and makes the view of the file system
+// the instance's own: nothing that is mounted from here on is seen outside.
 func (h *helper) namespace() error {
 	h.report.Namespace = h.order.Namespace
 	if !h.order.Namespace.Applied {
 		return nil
 	}
-	mount := func(source, target, kind string, flags uintptr, data string) error {
-		if err := unix.Mount(source, target, kind, flags, data); err != nil {
-			return fmt.Errorf("mount %s: %w", target, err)
-		}
-		return nil
+	h.report.Namespaces = h.order.Namespaces
+	mine, err := outsideOf()
+	if err != nil {
+		return err
 	}
-	attr := func(target string, flags uint, a unix.MountAttr) error {
-		if err := unix.MountSetattr(unix.AT_FDCWD, target, flags, &a); err != nil {
-			return fmt.Errorf("set mount attributes of %s: %w", target, err)
-		}
-		return nil
+	if h.order.Namespaces.Process.Applied && (mine.Process == h.order.Outside.Process || os.Getpid() != 1) {
+		return errors.New("the process namespace is the one outside")
+	}
+	if h.order.Namespaces.Network.Applied && mine.Network == h.order.Outside.Network {
+		return errors.New("the network namespace is the one outside")
 	}
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	writable := []string{h.plan.Workspace, h.plan.Scratch}
-	for _, dir := range writable {
-		if err := mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-			return err
-		}
-	}
-	const shm = "/dev/shm"
-	if _, err := os.Stat(shm); err == nil {
-		size := "size=" + strconv.FormatInt(max(h.plan.Limits.Memory/2, 1<<20), 10)
-		if err := mount("tmpfs", shm, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, size+",mode=1777"); err != nil {
-			return err
-		}
-		h.report.PrivateShm = true
-		writable = append(writable, shm)
-	}
-	readOnly := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}
-	if err := attr("/", unix.AT_RECURSIVE, readOnly); err != nil {
-		return err
-	}
-	for _, dir := range writable {
-		if err := attr(dir, 0, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NODEV, Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
-			return err
-		}
+	if err := unix.Sethostname([]byte(hostName)); err != nil {
+		return os.NewSyscallError("sethostname", err)
 	}
 	return nil
+}
+
+// network brings the loopback device of the own stack up, if the policy has one.
+func (h *helper) network() error {
+	if h.plan.Network != NetworkLoopback || !h.report.Namespaces.Network.Applied {
+		return nil
+	}
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer func() { _ = unix.Close(s) }() // it carried nothing
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, lo); err != nil {
+		return fmt.Errorf("bring the loopback device up: %w", err)
+	}
+	if err := unix.IoctlIfreq(s, unix.SIOCGIFFLAGS, lo); err != nil {
+		return fmt.Errorf("look at the loopback device: %w", err)
+	}
+	if lo.Uint16()&unix.IFF_UP == 0 {
+		return errors.New("the loopback device stays down")
+	}
+	h.report.Namespaces.Loopback = true
+	return nil
+}
+
+// inet says that internet sockets may be made: of the machine, or of a stack
+// where nobody else is.
+func (h *helper) inet() bool {
+	return h.plan.Network == NetworkAllow || h.plan.Network == NetworkLoopback && h.report.Namespaces.Loopback
 }
 
 // refusedNamespace says why the kernel gave no namespaces, from its answer to
@@ -81,10 +109,8 @@ func refusedNamespace(err error, mounting bool) Layer {
 		l.Code = CodeUsernsAppArmor
 	case sysctl("user/max_user_namespaces") == "0", sysctl("kernel/unprivileged_userns_clone") == "0":
 		l.Code = CodeUsernsSysctl
-	case mounting && errors.Is(err, unix.ENOSYS):
-		l.Code = CodeMountOldKernel
 	case mounting:
-		l.Code = CodeMountRefused
+		l.Code = mountCode(l.Errno)
 	}
 	return l
 }

@@ -22,7 +22,8 @@ import (
 //	parent           starts a supervisor like brig does, with the plan on its input, and waits
 //	kernel R…        makes this thread's kernel one that answers as the rules say, then supervises
 //
-// A rule is "call=errno", "namespaces=errno" or "domains=N".
+// A rule is "call=errno", "domains=N", or "namespaces=errno", or one for the flags
+// of clone that it names, as in "newpid+newnet=errno".
 func role(args []string) int {
 	var err error
 	switch args[0] {
@@ -94,10 +95,10 @@ func roleKernel(rules []string) error {
 					return err
 				}
 			}
-		case "namespaces":
+		case "namespaces", "newuser", "newpid", "newnet", "newpid+newnet":
 			a.inspect(callNumber(arch, "clone"), func(a *assembler) {
 				a.load(offArg(0))
-				a.ifThen(opAnySet, cloneNew, retErrno|uint32(n))
+				a.ifThen(opAnySet, cloneFlag(name), retErrno|uint32(n))
 				a.giveBack(retAllow)
 			})
 		default:
@@ -119,6 +120,13 @@ func roleKernel(rules []string) error {
 		}
 	}
 	return syscall.Exec("/proc/self/exe", []string{"brig", VerbSupervise}, []string{})
+}
+
+func cloneFlag(names string) (flags uint32) {
+	for name := range strings.SplitSeq(names, "+") {
+		flags |= map[string]uint32{"newuser": unix.CLONE_NEWUSER, "newpid": unix.CLONE_NEWPID, "newnet": unix.CLONE_NEWNET, "namespaces": cloneNew}[name]
+	}
+	return flags
 }
 
 func callNumber(arch Arch, name string) uint32 {

@@ -13,7 +13,7 @@ import (
 // filter chooses the variant of the filter from what the other layers reached.
 func (h *helper) filter() Filter {
 	return Filter{
-		Inet: h.plan.Inet(),
+		Inet: h.inet(),
 		// Only Landlock can tell a socket of the instance from one of the user.
 		Unix: h.report.Landlock.Applied && h.report.Landlock.Used >= 9,
 		// A read-only view protects the files outside and leaves the calls usable inside.

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -154,28 +153,54 @@ func (s *supervisor) takeLock() error {
 func (s *supervisor) tidy() { _ = RemoveTree(s.plan.Home) }
 
 // start brings the helper up, in namespaces of its own if the plan asks for
-// them and the kernel gives them. Doing without them is no silent retreat: the
-// report carries the reason, and the parent judges it.
+// them and the kernel gives them. Doing without them, or without one part, is no
+// silent retreat: the report carries the reason, and the parent judges it.
 func (s *supervisor) start() (int, Report, error) {
-	o := order{Plan: s.plan, Namespace: Layer{Code: CodeNotAsked}}
+	o := order{Plan: s.plan, Turn: os.Getpid(), Namespace: Layer{Code: CodeNotAsked}}
 	if s.plan.Mode == ModeOff {
 		o.Namespace.Code = CodeOff
 	} else if s.plan.Namespace && !s.plan.without("namespaces") {
-		o.Namespace = Layer{Applied: true}
-		pid, report, err := s.helper(o)
+		pid, report, err := s.descend(&o)
 		var f *Failure
 		if err == nil || !errors.As(err, &f) || f.Stage != StageNamespace {
 			return pid, report, err
 		}
-		o.Namespace = refusedNamespace(unix.Errno(f.Errno), pid != 0)
+		o.Namespace, o.Namespaces = refusedNamespace(unix.Errno(f.Errno), pid != 0), Namespaces{}
 	}
 	o.Tasks = userTasks(os.Getuid())
-	return s.helper(o)
+	return s.helper(&o)
+}
+
+// descend starts the helper in namespaces with every part that the plan wants,
+// and again without each part that is refused.
+func (s *supervisor) descend(o *order) (int, Report, error) {
+	var err error
+	if o.Outside, err = outsideOf(); err != nil {
+		return 0, Report{}, failure(StageSession, err)
+	}
+	o.Namespace, o.Namespaces = Layer{Applied: true}, s.plan.asked()
+	for name, part := range map[string]*Layer{"root": &o.Namespaces.Root, "pidns": &o.Namespaces.Process, "netns": &o.Namespaces.Network} {
+		if s.plan.without(name) {
+			*part = Layer{Code: CodeNotAsked}
+		}
+	}
+	for {
+		pid, report, err := s.helper(o)
+		var f *Failure
+		if err == nil || !errors.As(err, &f) {
+			return pid, report, err
+		}
+		less, ok := o.Namespaces.giveUp(f, errnoName(unix.Errno(f.Errno)))
+		if !ok {
+			return pid, report, err
+		}
+		o.Namespaces = less
+	}
 }
 
 // helper forks the helper and waits until it has become the runner. A pid
 // beside an error is that of a helper that had been started.
-func (s *supervisor) helper(o order) (int, Report, error) {
+func (s *supervisor) helper(o *order) (int, Report, error) {
 	planR, planW, err := os.Pipe()
 	if err != nil {
 		return 0, Report{}, failure(StageFork, err)
@@ -186,24 +211,9 @@ func (s *supervisor) helper(o order) (int, Report, error) {
 		return 0, Report{}, failure(StageFork, err)
 	}
 	defer func() { _ = statusR.Close(); _ = statusW.Close() }()
-	attr := &syscall.ProcAttr{
-		Env:   []string{Marker + "=" + s.plan.Token},
-		Files: []uintptr{0, 1, 2, planR.Fd(), statusW.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL},
-	}
-	if o.Namespace.Applied {
-		attr.Sys.Cloneflags = cloneNamespaces
-		attr.Sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
-		attr.Sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
-		attr.Sys.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
-	}
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{"brig", VerbConfine}, attr)
+	pid, err := s.fork(o, planR, statusW)
 	if err != nil {
-		stage := StageFork
-		if o.Namespace.Applied {
-			stage = StageNamespace
-		}
-		return 0, Report{}, failure(stage, err)
+		return 0, Report{}, err
 	}
 	// Only now: whoever writes the user mapping must be able to open the child's
 	// files, and a child inherits this from its parent.
@@ -212,7 +222,7 @@ func (s *supervisor) helper(o order) (int, Report, error) {
 		return pid, Report{}, failure(StageSession, err)
 	}
 	_, _ = planR.Close(), statusW.Close()
-	started, err := s.converse(o, planW, statusR)
+	started, err := s.converse(*o, planW, statusR)
 	if err == nil && !s.plan.CheckOnly {
 		return pid, started.Report, nil
 	}

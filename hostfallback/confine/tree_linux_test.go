@@ -129,15 +129,24 @@ func TestTreeKill(t *testing.T) {
 	}
 }
 
-// TestRunnerEnds: when the runner ends by itself, the rest goes with it.
+// TestRunnerEnds: when the runner ends by itself, the rest goes with it: by the
+// kernel where the runner is the first of its process namespace, else by the sweep.
 func TestRunnerEnds(t *testing.T) {
 	orphanage(t)
 	program := strings.ReplaceAll(daemon, `print("ready", flush=True); time.sleep(600)`, `os._exit(9)`)
-	_, ended, _ := run(t, basePlan(t, python, "-I", "-c", program))
-	if ended.Cause != EndSelf || ended.Status != 9 || ended.Killed != 1 {
-		t.Errorf("ended: %+v", ended)
+	for name, kernel := range map[string][]string{"whole": nil, "no process namespace": {answers("newpid", unix.EPERM)}} {
+		t.Run(name, func(t *testing.T) {
+			_, ended, report := run(t, basePlan(t, python, "-I", "-c", program), kernel...)
+			want := 1
+			if report.Namespaces.Process.Applied {
+				want = 0
+			}
+			if ended.Cause != EndSelf || ended.Status != 9 || ended.Killed != want {
+				t.Errorf("ended: %+v, want %d killed", ended, want)
+			}
+			awaitNothing(t, 0)
+		})
 	}
-	awaitNothing(t, 0)
 }
 
 // brigKilled starts a process that behaves like brig, kills it after a while

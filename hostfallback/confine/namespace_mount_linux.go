@@ -1,0 +1,78 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// mounts gives the helper its own view of the file system: everything is
+// read-only except workspace and scratch, and shared memory is private. That
+// closes what Landlock does not see (owner, mode, times and attributes of every
+// file of the user) and lets multiprocessing have its semaphores.
+func (h *helper) mounts() error {
+	if !h.report.Namespace.Applied {
+		return nil
+	}
+	writable := []string{h.plan.Workspace, h.plan.Scratch}
+	for _, dir := range writable {
+		if err := mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return err
+		}
+	}
+	const shm = "/dev/shm"
+	if _, err := os.Stat(shm); err == nil && !h.plan.without("shm") {
+		size := "size=" + strconv.FormatInt(max(h.plan.Limits.Memory/2, 1<<20), 10)
+		if err := mount("tmpfs", shm, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, size+",mode=1777"); err != nil {
+			return err
+		}
+		h.report.PrivateShm = true
+		writable = append(writable, shm)
+	}
+	readOnly := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}
+	if err := mountAttr("/", unix.AT_RECURSIVE, readOnly); err != nil {
+		return err
+	}
+	for _, dir := range writable {
+		if err := mountAttr(dir, 0, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NODEV, Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// proc mounts the /proc of the own process namespace, which shows nothing of
+// the processes outside. The kernel refuses that where parts of the /proc that
+// is there are covered, because a fresh one would show them.
+func (h *helper) proc() error {
+	if !h.report.Namespaces.Process.Applied || h.plan.without("proc") {
+		return nil
+	}
+	if err := mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	if err := mountAttr("/proc", 0, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return err
+	}
+	if self, err := os.Readlink("/proc/self"); err != nil || self != "1" {
+		return errors.Join(err, fmt.Errorf("/proc says that this is process %q", self))
+	}
+	return nil
+}
+
+func mount(source, target, kind string, flags uintptr, data string) error {
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+		return fmt.Errorf("mount %s: %w", target, err)
+	}
+	return nil
+}
+
+func mountAttr(target string, flags uint, a unix.MountAttr) error {
+	if err := unix.MountSetattr(unix.AT_FDCWD, target, flags, &a); err != nil {
+		return fmt.Errorf("set mount attributes of %s: %w", target, err)
+	}
+	return nil
+}
