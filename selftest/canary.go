@@ -114,6 +114,9 @@ func (p *plot) changed(id string) bool {
 			return true
 		}
 	}
+	if id == sharedMake {
+		return p.madeShared()
+	}
 	made, ok := p.made[id]
 	return ok && look(filepath.Join(p.dir, "outside", id)) != made
 }

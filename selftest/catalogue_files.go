@@ -49,13 +49,15 @@ func fileReads() []Probe {
 		}
 	}
 	home := read("files-read-home", Critical, "Code cannot list your home directory.", "list the home directory",
-		append(absent(), Evidence{"list", "EACCES", byRulesOrMode}, Evidence{"list-other-root", "EACCES", byOwnMode}, Evidence{"list-other-root", "ENOENT", byOwnRoot}, Evidence{"compare", "absent", byOwnRoot}))
+		append(absent(), Evidence{"list", "EACCES", byRulesOrMode}, Evidence{"list-other-root", "EACCES", byOwnRoot}, Evidence{"list-other-root", "ENOENT", byOwnRoot}, Evidence{"compare", "absent", byOwnRoot}))
 	home.Witness, home.Observed = Program, "it is the directory that brig sees there, by its number or by the names in it"
 	shm := read("files-shm", High, "Code cannot read what other programs keep in shared memory.", "open an object in /dev/shm by its name",
 		append(absent(), Evidence{"open", "EACCES", byRulesOrMode}))
 	shm.Gaps = append(shm.Gaps, gapNamespace, gapNotAsked, "ipc-of-host")
+	others := read("files-shared-read", High, "Code sees nothing of other sessions in /tmp and in shared memory.", "leave a name in /tmp and in /dev/shm and look for those of the other sessions of the self-test", sharedScratch("make"))
+	others.Witness, others.Observed, others.Gaps = Program, "the name that another session has left is there", append(others.Gaps, gapNamespace, gapNotAsked, "ipc-of-host")
 	return []Probe{
-		home,
+		home, others,
 		read("files-read", Critical, "Code cannot read your files.", "read a file outside of the session that only you may read", refused("open")),
 		read("files-list", High, "Code cannot list your directories.", "list a directory outside of the session", refused("list")),
 		read("files-read-public", Critical, "Code cannot read files of yours that others may read.", "read a file in a shared directory outside that everybody may read", readable("open")),
@@ -99,6 +101,10 @@ func fileWrites() []Probe {
 	elsewhere.Witness, elsewhere.Observed = Program, "the kernel made the file; it has no name that could be looked for"
 	oom := write("processes-oom-score", Medium, "Code cannot make the kernel end your programs first when memory runs out.", "raise the score of another process in /proc", append(throughProc(), Evidence{"open", "EROFS", byReadOnly}))
 	oom.Witness, oom.Trace, oom.Observed = Decoy, "oom", "the score of a process of brig's changes"
+	group := write("files-cgroup", High, "Code cannot change the control group that holds it.", "write its own process into the control group that it is in already", append(absent(), Evidence{"find", "absent", byOwnRoot}, Evidence{"open", "EACCES", byRulesOrMode}, Evidence{"open", "EROFS", byReadOnly}))
+	group.Witness, group.Observed = Program, "the kernel takes it, and nothing changes by that"
+	make := write("files-shared-make", High, "What code makes in /tmp and in shared memory, nobody else sees.", "make an object in /tmp and one in /dev/shm", sharedScratch("open"), open...)
+	make.Observed, make.Gaps = "one of them is in this machine's own", append(make.Gaps, "root-*", "ipc-of-host")
 	return []Probe{
 		write("files-write", Critical, "Code cannot change your files.", "append to a file outside", refused("open")),
 		write("files-create", Critical, "Code cannot make files outside of its workspace.", "make a file in a directory outside", refused("open")),
@@ -112,9 +118,21 @@ func fileWrites() []Probe {
 		write("files-unlink", Critical, "Code cannot remove your files.", "remove a file outside", refused("unlink")),
 		write("files-chmod", High, "Code cannot change who may read your files.", "change the mode of a file outside", describes("chmod"), open...),
 		write("files-o-path", High, "Code cannot change who may read your files by a mere handle on them either.", "change the mode of a file outside through a descriptor opened with O_PATH", describes("chmod"), open...),
+		write("files-chown", High, "Code cannot give your files to others.", "set the owner of a file outside, to the one that it has", describes("chown"), open...),
 		write("files-utime", Medium, "Code cannot change the times of your files.", "change the times of a file outside", describes("utime"), open...),
 		write("files-xattr", Medium, "Code cannot change the attributes of your files.", "set an extended attribute of a file outside", describes("setxattr"), open...),
-		fifo, elsewhere, oom,
+		fifo, elsewhere, oom, group, make,
+	}
+}
+
+// sharedScratch are the ways to what other sessions and programs have in /tmp and in
+// shared memory.
+func sharedScratch(step string) []Evidence {
+	return []Evidence{
+		{step, "EACCES", byRulesOrMode},
+		{step, "EROFS", byReadOnly},
+		{"find", "ENOENT", byOwnRoot},
+		{"look", "absent", "a /tmp and a /dev/shm of the session's own"},
 	}
 }
 
@@ -141,5 +159,10 @@ func ownDirectories() []Probe {
 			Blocked: refused("open"), Severity: Critical, Fix: fixFiles, Gaps: []string{gapForeign}, Stage: Shared,
 		})
 	}
-	return all
+	return append(all, Probe{
+		ID: "brig-rename-config", Layer: sandbox.FSWrite, Claim: "Code cannot move brig's settings away to put others in their place.",
+		Attempt: "rename a file in brig's config directory", Observed: "it has the other name", Witness: Canary,
+		Blocked:  refused("rename", Evidence{"rename", "EXDEV", byRefer}, Evidence{"rename", "EBUSY", "mounts over what is protected"}),
+		Severity: Critical, Fix: fixFiles, Gaps: []string{gapForeign}, Stage: Shared,
+	})
 }

@@ -103,6 +103,18 @@ func netProbes() []Probe {
 		p.Layer, p.Observed, p.Witness, p.Blocked = sandbox.NetLoopback, heardByListener, Listener, append(noSocket(), ownLoopback()...)
 		all = append(all, p)
 	}
+	// Where a loopback of its own is what the session is to have, that one must work:
+	// one that is dead would refuse brig's listener as well.
+	all = append(all, Probe{
+		ID: "net-loopback-own", Layer: sandbox.NetLoopback, Claim: "A loopback that code has is its own, and leads to nobody else.",
+		Attempt:  "serves itself on 127.0.0.1, where it may, and then connects to brig's listener there",
+		Observed: heardByListener, Witness: Listener, Severity: High,
+		Blocked: append(append(noSocket(), ownLoopback()...),
+			Evidence{Step: "bind", Sign: "EACCES", By: byLandlock},
+			Evidence{Step: "own", Sign: "EACCES", By: byLandlock},
+			Evidence{Step: "own", Sign: "ENETUNREACH", By: byOwnLoop + " that is down"},
+			Evidence{Step: "bind", Sign: "EADDRNOTAVAIL", By: byOwnLoop + " that is down"}),
+	})
 	all = append(all, familyProbes()...)
 	for i := range all {
 		all[i].Stage, all[i].Fix = Shared, fixNetwork
@@ -122,8 +134,13 @@ func familyProbes() []Probe {
 			ID: "net-packet", Claim: "Code cannot read the packets of others.",
 			Attempt: "opens a packet socket, and where that needs a privilege, in namespaces of its own",
 		},
-		{ID: "net-netlink", Claim: "Code cannot talk to the kernel's network configuration.", Attempt: "opens a netlink socket"},
+		{ID: "net-netlink", Claim: "Code cannot ask the kernel for everybody's sockets.", Attempt: "opens a netlink socket for diagnosis, which no program needs to find an address"},
 		{ID: "net-vsock", Claim: "Code cannot talk to the machine that runs this one.", Attempt: "opens a vsock socket"},
+		{
+			ID:      "net-families",
+			Claim:   "Code cannot use kinds of sockets that hardly anybody needs, such as those of keys, vehicles, telephones and clusters.",
+			Attempt: "opens a socket of each such kind, and where that needs a privilege, in namespaces of its own",
+		},
 		{ID: "net-alg", Claim: "Code cannot use the kernel's cryptography, a frequent source of holes.", Attempt: "opens an AF_ALG socket"},
 	}
 	for i := range all {
@@ -132,7 +149,15 @@ func familyProbes() []Probe {
 		p.Gaps = []string{"guest-kernel"}
 		p.Blocked = append(noSocket(), Evidence{Step: "socket", Sign: "EAFNOSUPPORT", By: byOtherCalls})
 	}
-	for i := range all[:2] {
+	for i := range all {
+		switch all[i].ID {
+		case "net-raw", "net-packet", "net-families":
+		case "net-netlink":
+			all[i].Blocked = append(all[i].Blocked, Evidence{Step: "socket", Sign: "EPROTONOSUPPORT", By: byOtherKernel})
+			continue
+		default:
+			continue
+		}
 		for _, sign := range []string{"EPERM", "EACCES", "ENOSYS", "ENOSPC"} {
 			all[i].Blocked = append(all[i].Blocked, Evidence{Step: "unshare", Sign: sign, By: "no privilege, and no namespace to get it in"})
 		}

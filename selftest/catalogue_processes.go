@@ -84,6 +84,7 @@ func changeProbes() []Probe {
 		change("processes-nice", "setpriority", "nice", "Code cannot slow your other programs down.", "change the priority of a process outside"),
 		change("processes-scheduler", "sched", "sched", "Code cannot change how your other programs are scheduled.", "change the scheduling of a process outside",
 			Evidence{"sched", "EINVAL", byGuest}),
+		change("processes-ioprio", "ioprio", "ioprio", "Code cannot keep your other programs from their disks.", "lower the disk priority of a process outside", Evidence{"ioprio", "ENOSYS", byGuest}),
 		{
 			ID: "processes-sysv", Layer: sandbox.UnixSockets, Claim: "Code cannot reach the System V shared memory of your other programs.",
 			Attempt: "attach a segment of a process outside by its number", Observed: canaryCameOut, Witness: Canary,

@@ -30,6 +30,11 @@ func seclusionProbes() []Probe {
 			Witness: Program, Observed: "the kernel goes there", Severity: Low, Gaps: []string{gapFiles}, Blocked: hidden("chdir"),
 		},
 		{
+			ID: "files-watch", Claim: "Code is not told of what happens in your directories.", Attempt: "ask to be told of new files in a directory outside",
+			Witness: Program, Observed: "the kernel watches it", Severity: Medium, Gaps: []string{gapFiles},
+			Blocked: append(hidden("add"), Evidence{"watch", "ENOSYS", byFilter}, Evidence{"watch", "EPERM", byFilter}),
+		},
+		{
 			ID: "files-mounts", Claim: "Code does not see what is mounted on this machine.", Attempt: "look for this machine's mounts in the session's table of them",
 			Witness: Program, Observed: "the table names one that is none of the session's", Severity: Low, Gaps: []string{gapFiles},
 			Blocked: append(hidden("open"), Evidence{"look", "absent", "mounts of the session's own"}, Evidence{"open", "EPERM", byProc}),

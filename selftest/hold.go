@@ -73,6 +73,7 @@ func (o Options) sweepUnrecorded() {
 	for _, dir := range sharedDirs() {
 		sweepHeld(dir, strayName, unheldFor)
 	}
+	sweepMeetings()
 	o.removeEmpty(named)
 }
 

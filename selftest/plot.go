@@ -44,10 +44,13 @@ func (y *yard) plot(name string, probes []Probe) (*plot, error) {
 	y.mu.Lock()
 	y.plots = append(y.plots, p)
 	y.mu.Unlock()
+	if err := p.expect(); err != nil {
+		return nil, fmt.Errorf("make the canaries of the self-test: %w", err)
+	}
 	p.told = maps.Clone(y.shared)
 	maps.Copy(p.told, map[string]any{
 		"control": name == "control", "token": p.token, "secret": p.secret, "outside": filepath.Join(p.dir, "outside"),
-		"home": y.options.Home, "brig": p.self(), "public": "",
+		"home": y.options.Home, "brig": p.self(), "public": "", "meet": p.meeting(), "left": p.left(),
 		"limits": map[string]any{}, "decoy": nil, "decoys": map[string]any{},
 		"shm": "", "sysv": -1, "env": "", "fd": -1,
 	})
@@ -127,7 +130,7 @@ func (p *plot) came(o Outcome) bool {
 
 // close ends the decoys and takes back what is not in the yard's directory alone.
 func (p *plot) close() error {
-	return errors.Join(p.decoys.close(), p.unleak())
+	return errors.Join(p.decoys.close(), p.unleak(), p.clear())
 }
 
 func random(bytes int) string {

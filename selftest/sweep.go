@@ -109,6 +109,9 @@ func (o Options) makes(path string) bool {
 	if token, ok := strings.CutPrefix(name, strayName); ok && isToken(token) {
 		return dir == sharedMemory || slices.Contains(sharedDirs(), dir)
 	}
+	if isMeeting(name) {
+		return slices.Contains(meetingPlaces(), dir)
+	}
 	token, ok := strings.CutPrefix(name, ownName)
 	return ok && isToken(token) && slices.Contains(o.ownDirs(), dir)
 }

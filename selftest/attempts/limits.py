@@ -16,6 +16,8 @@ def _beat(name=""):
             if os.fork() == 0:
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     signal.signal(number, signal.SIG_IGN)
+                if sys.platform == "linux":
+                    libc.prctl(1, 0, 0, 0, 0)  # PR_SET_PDEATHSIG: nobody's end is told to it
                 fd = os.open(BEAT + name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
                 ends = time.monotonic() + BEAT_LIFE
                 os.write(fd, b".")

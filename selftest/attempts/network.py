@@ -165,6 +165,25 @@ def net_loopback_udp6():
     return inet(socket.AF_INET6, socket.SOCK_DGRAM, given("udp6"), "net-loopback-udp6", "connect-loopback")
 
 
+@attempt("net-loopback-own")
+def net_loopback_own():
+    step("socket")
+    server, client = socket.socket(socket.AF_INET, socket.SOCK_STREAM), socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    step("bind")
+    server.bind(("127.0.0.1", 0))
+    server.listen(1)
+    step("own")
+    client.settimeout(0.3)
+    client.connect(server.getsockname())
+    server.settimeout(0.3)
+    other = server.accept()[0]
+    step("own-answer")
+    other.sendall(b"x")
+    if client.recv(1) != b"x":
+        raise Missed("silent", "its own server does not answer it")
+    return inet(socket.AF_INET, socket.SOCK_STREAM, given("tcp4"), "net-loopback-own", "connect-loopback")
+
+
 def as_holder(function):
     """Opens it, and where only a privilege is missing, again as the root of own namespaces, which a person may be."""
     try:
@@ -194,8 +213,9 @@ def net_packet():
 
 @attempt("net-netlink")
 def net_netlink():
+    # Not of the kind that asks for routes and addresses, which a resolver does.
     step("socket")
-    os.close(syscall(41, 198, 16, 3, 0))
+    os.close(syscall(41, 198, 16, 3, 4))  # NETLINK_SOCK_DIAG
 
 
 @attempt("net-vsock")
@@ -209,3 +229,21 @@ def net_vsock():
 def net_alg():
     step("socket")
     os.close(syscall(41, 198, 38, 5, 0))
+
+
+@attempt("net-families")
+def net_families():
+    def opens():
+        last = None
+        # Of keys, X.25, AppleTalk, ISDN, RDS, PPP, LLC, CAN, TIPC, Bluetooth, RxRPC, telephones, IEEE 802.15.4, NFC, KCM, SMC, XDP.
+        for family, kind in ((15, 3), (9, 5), (5, 2), (34, 3), (21, 5), (24, 1), (26, 1), (29, 3), (30, 5), (31, 3), (33, 2), (35, 2), (36, 2), (39, 3), (41, 5), (43, 1), (44, 3)):
+            step("socket")
+            try:
+                os.close(syscall(41, 198, family, kind, 2 if family == 15 else 0))
+                return "family %d" % family
+            except OSError as e:
+                # The kernel says of most that it has none of them; what else it says weighs more.
+                if last is None or last.errno == errno.EAFNOSUPPORT or e.errno == errno.EPERM:
+                    last = e
+        raise last
+    return as_holder(opens)

@@ -190,6 +190,13 @@ def _():
     syscall(144, 119, pid, 3, struct.pack("i", 0))  # SCHED_BATCH
 
 
+@attempt("processes-ioprio")
+def _():
+    pid = decoy("processes-ioprio")["pid"]
+    step("ioprio")
+    syscall(251, 30, 1, pid, 2 << 13 | 7)  # ioprio_set: best effort, the last of it
+
+
 @attempt("processes-oom-score")
 def _():
     pid = decoy("processes-oom-score")["pid"]

@@ -21,6 +21,14 @@ def _():
     return os.getcwd()
 
 
+@attempt("files-watch")
+def _():
+    step("watch")
+    fd = syscall(294, 26, 0)  # inotify_init1
+    step("add")
+    syscall(254, 27, fd, os.fsencode(outside_path("files-watch")), 0x100)  # IN_CREATE; it goes with the descriptor
+
+
 @attempt("files-mounts")
 def _():
     """The table of mounts, held against that of the machine."""
