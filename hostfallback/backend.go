@@ -32,8 +32,11 @@ func New(o Options) (*Backend, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if o.Executable == "" {
-		o.Executable = "/proc/self/exe"
+	if o.Executable == "" && supported() == nil {
+		var err error
+		if o.Executable, err = ourselves(); err != nil {
+			return nil, fmt.Errorf("find the program that brig is: %w", err)
+		}
 	}
 	return &Backend{options: o}, nil
 }

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package hostfallback
 
@@ -13,6 +13,9 @@ import (
 func supported() error {
 	return unavailable(absentCode, absentRemedy, errors.ErrUnsupported, absentReason)
 }
+
+// ourselves is not started again here.
+func ourselves() (string, error) { return "", supported() }
 
 func shield() error { return supported() }
 

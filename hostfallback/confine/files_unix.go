@@ -1,10 +1,11 @@
+//go:build linux || darwin
+
 package confine
 
 import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,7 +62,7 @@ func (u *usage) entry(dir *os.File, name string, depth int) {
 		return
 	}
 	sub, err := openDir(int(dir.Fd()), name)
-	if errors.Is(err, unix.EACCES) && reopen(int(dir.Fd()), name, st.Mode) == nil {
+	if errors.Is(err, unix.EACCES) && reopen(int(dir.Fd()), name, uint32(st.Mode)) == nil {
 		sub, err = openDir(int(dir.Fd()), name)
 	}
 	if err != nil {
@@ -77,17 +78,4 @@ func openDir(parent int, name string) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), name), nil
-}
-
-// reopen lets the owner read a directory again that code has closed, so that
-// nothing can be piled up unseen. It works on the very directory and never on
-// what a link put in its place names.
-func reopen(parent int, name string, mode uint32) error {
-	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	dir := os.NewFile(uintptr(fd), name)
-	defer func() { _ = dir.Close() }() // a path only
-	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode&0o7777|0o500)
 }

@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package confine
 
 import (
@@ -97,7 +99,7 @@ func (r removal) entry(dir *os.File, name string, depth int) error {
 		return wrapRemoval(name, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return wrapRemoval(name, unix.Unlinkat(fd, name, 0))
+		return wrapRemoval(name, unlink(fd, name, 0))
 	}
 	sub, err := enter(dir, name, st)
 	if err != nil {
@@ -110,14 +112,23 @@ func (r removal) entry(dir *os.File, name string, depth int) error {
 	if err := r.content(sub, depth+1); err != nil {
 		return err
 	}
-	return wrapRemoval(name, unix.Unlinkat(fd, name, unix.AT_REMOVEDIR))
+	return wrapRemoval(name, unlink(fd, name, unix.AT_REMOVEDIR))
+}
+
+// unlink removes a name, also one with a flag against that.
+func unlink(parent int, name string, flags int) error {
+	err := unix.Unlinkat(parent, name, flags)
+	if errors.Is(err, unix.EPERM) && unlock(parent, name) == nil {
+		err = unix.Unlinkat(parent, name, flags)
+	}
+	return err
 }
 
 // enter opens a directory, for its owner again if code has closed it.
 func enter(parent *os.File, name string, st unix.Stat_t) (*os.File, error) {
 	if st.Mode&0o700 != 0o700 {
 		// Where it fails, the opening or what follows says why.
-		_ = reopen(int(parent.Fd()), name, st.Mode|0o700)
+		_ = reopen(int(parent.Fd()), name, uint32(st.Mode)|0o700)
 	}
 	return openDir(int(parent.Fd()), name)
 }

@@ -1,0 +1,4 @@
+package confine
+
+// Rescue finds nothing yet.
+func Rescue(string, int) []int { return nil }
