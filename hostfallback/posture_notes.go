@@ -33,7 +33,7 @@ func notes(e evidence) []string {
 	switch e.base.Network {
 	case sandbox.NetworkAllow:
 	case sandbox.NetworkLoopback:
-		if r.Namespaces.Loopback {
+		if e.ownNetwork() && r.Namespaces.Loopback {
 			out = append(out, "the loopback is the session's own: nothing but its own processes listens there")
 		}
 	default:

@@ -121,7 +121,11 @@ func why(code string) reason {
 			return r
 		}
 	}
-	return reason{codeNotApplied, "it was not applied", remedyDoctor}
+	cause := "it was not applied"
+	if code != "" {
+		cause += ", for the reason " + code
+	}
+	return reason{codeNotApplied, cause, remedyDoctor}
 }
 
 // whyABI is why of a code with the ABI of Landlock in it.
