@@ -344,7 +344,11 @@ func (b *Backend) sweepOne(home, owner string, keep func(sandbox.InstanceID) boo
 	if err == nil && keep != nil && keep(sandbox.InstanceID(id)) {
 		return false, nil
 	}
-	if left := rescue(filepath.Base(home), 0); len(left) > 0 {
+	left, err := rescue(home, filepath.Base(home), 0)
+	if err != nil {
+		return false, err
+	}
+	if len(left) > 0 {
 		return false, fmt.Errorf("end what an instance left: processes %v do not die", left)
 	}
 	if err := confine.RemoveTree(home); err != nil {

@@ -24,7 +24,7 @@ func launch(context.Context, string, confine.Plan) (*process, confine.Started, e
 }
 
 // Nothing below was ever started here.
-func rescue(string, int) []int               { return nil }
-func abandoned(string) (func(), bool, error) { return nil, false, supported() }
-func occupy(string) (func(), error)          { return nil, supported() }
-func share(string) (func(), error)           { return nil, supported() }
+func rescue(string, string, int) ([]int, error) { return nil, nil }
+func abandoned(string) (func(), bool, error)    { return nil, false, supported() }
+func occupy(string) (func(), error)             { return nil, supported() }
+func share(string) (func(), error)              { return nil, supported() }

@@ -105,8 +105,12 @@ func (p *process) begin(ctx context.Context) (confine.Started, error) {
 	}
 }
 
-// rescue kills what a killed supervisor could not.
-func rescue(token string, runner int) []int { return confine.Rescue(token, runner) }
+// rescue kills what a killed supervisor could not, and returns what would not
+// die: first the control group, which holds everything whatever it did to hide.
+func rescue(home, token string, runner int) ([]int, error) {
+	left, err := confine.RemoveCgroup(home, token)
+	return append(left, confine.Rescue(token, runner)...), err
+}
 
 // abandoned takes the lock of an instance's directory for good if nobody works
 // for it any more.

@@ -37,6 +37,7 @@ type process struct {
 	// Written before gone is closed.
 	ended *confine.Ended // nil: the supervisor ended without a word
 	left  []int          // processes that survived everything
+	lost  error          // why it could not be told what survived
 
 	closing sync.Once
 }
@@ -71,7 +72,7 @@ func (p *process) follow(runner func() int) {
 		// It was killed. The runner sees the end of its input and ends its tree;
 		// what does not obey is looked for by its mark.
 		_ = p.stdin.Close()
-		p.left = rescue(p.plan.Token, runner())
+		p.left, p.lost = rescue(p.plan.Home, p.plan.Token, runner())
 	}
 	_ = p.stderr.Close() // unblocks the copy, should somebody still hold the other end
 	<-heard
@@ -86,14 +87,14 @@ func (p *process) end() error {
 	p.order()
 	select {
 	case <-p.gone:
-		return nil
+		return p.lost
 	case <-time.After(endPatience):
 	}
 	if err := p.handle.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill the supervisor: %w", err)
 	}
 	<-p.gone
-	return nil
+	return p.lost
 }
 
 // hangUp closes brig's ends of the runner's pipes.

@@ -53,7 +53,7 @@ func (s *supervisor) exec(namespaces uintptr, o *order, plan, status *os.File) (
 			attr.Sys.AmbientCaps = append(attr.Sys.AmbientCaps, unix.CAP_NET_ADMIN)
 		}
 	}
-	return syscall.ForkExec("/proc/self/exe", []string{"brig", VerbConfine}, attr)
+	return s.group.fork("/proc/self/exe", []string{"brig", VerbConfine}, attr)
 }
 
 // rung is one choice of the namespaces that may be refused by themselves.

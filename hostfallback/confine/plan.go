@@ -42,6 +42,7 @@ const (
 	StagePlan      = "plan"
 	StageLock      = "lock"
 	StageFork      = "fork"
+	StageCgroup    = "control group"
 	StageSession   = "session"
 	StageNamespace = "namespace"
 	StageNetwork   = "network"
@@ -103,7 +104,10 @@ type Namespaces struct {
 }
 
 // Cgroup is the control group (version 2) of the whole tree. Limits are as they
-// were read back; 0 is none.
+// were read back; 0 is none. It is applied when every limit that was asked for is
+// there. A group without limits still ends the tree and lists it: then Kill or Path
+// is set, and the code says why there are no limits. Its files belong to the user:
+// the limits bind code only where Landlock or namespaces keep it from them.
 type Cgroup struct {
 	Layer
 	Path      string `json:"path,omitempty"`   // below the mount of the hierarchy
@@ -111,6 +115,8 @@ type Cgroup struct {
 	Processes int    `json:"processes,omitempty"`
 	MilliCPU  int    `json:"milli_cpu,omitempty"`
 	Kill      bool   `json:"kill,omitempty"` // cgroup.kill exists, and ends the tree at once
+	// Lacks are controllers, or files of them, that the limits would have needed.
+	Lacks []string `json:"lacks,omitempty"`
 }
 
 // Landlock is the ruleset that was enforced.
@@ -168,6 +174,9 @@ const (
 	CodeCgroupMissing    = "cgroup-missing"
 	CodeCgroupReadOnly   = "cgroup-readonly"
 	CodeCgroupDelegation = "cgroup-not-delegated"
+	CodeCgroupControl    = "cgroup-controllers-missing" // the group is this user's, but memory, pids or cpu were not handed down
+	CodeCgroupOccupied   = "cgroup-occupied"            // the same, but other programs run in it, so it cannot be divided
+	CodeCgroupRefused    = "cgroup-refused"             // the kernel refused a group, a limit, or the entry into it
 	CodeMountOldKernel   = "userns-old-kernel"
 	CodeLandlockNotBuilt = "landlock-not-built"
 	CodeLandlockNotBoot  = "landlock-not-booted"

@@ -48,6 +48,7 @@ type supervisor struct {
 	plan            Plan
 	lock            *os.File
 	root            int           // the instance's first process where it is not the only one below this; or 0
+	group           *cgroup       // of the instance; nil does nothing
 	ordered         chan struct{} // closed when the control pipe ends or a signal asks for the end
 }
 
@@ -76,12 +77,17 @@ func (s *supervisor) run() error {
 		return failure(StageLock, err)
 	}
 	defer s.tidy()
+	if !s.plan.without("cgroup") && !s.plan.without("tree-kill") {
+		s.group = makeCgroup(s.plan)
+	}
+	defer s.group.remove()
 	go s.awaitOrder()
 
 	pid, report, err := s.start()
 	if err != nil {
 		return err
 	}
+	report.Cgroup = s.group.told()
 	if s.plan.without("watch") {
 		s.plan.Limits = Limits{}
 	}
@@ -100,8 +106,10 @@ func (s *supervisor) run() error {
 	reaped := reap(pid)
 	s.tell(started)
 	ended := s.watch(reaped)
+	s.group.explain(&ended)
 	if !s.plan.without("tree-kill") {
 		s.sweep(&ended, reaped)
+		ended.Left = append(ended.Left, s.group.remove()...)
 	}
 	s.tell(Event{Ended: &ended})
 	return nil
@@ -214,6 +222,10 @@ func (s *supervisor) helper(o *order) (int, Report, error) {
 	pid, err := s.fork(o, planR, statusW)
 	if err != nil {
 		return 0, Report{}, err
+	}
+	if err := s.group.entered(pid); err != nil {
+		kill(pid)
+		return pid, Report{}, failure(StageCgroup, err)
 	}
 	// Only now: whoever writes the user mapping must be able to open the child's
 	// files, and a child inherits this from its parent.

@@ -64,6 +64,9 @@ func (s *supervisor) sweep(ended *Ended, r reaping) {
 			ended.Killed, ended.Left, ended.Took = len(killed), left, time.Since(begin)
 			return
 		}
+		for _, pid := range s.group.kill(left) {
+			killed[pid] = true
+		}
 		for _, pid := range left {
 			if unix.Kill(pid, unix.SIGKILL) == nil {
 				killed[pid] = true

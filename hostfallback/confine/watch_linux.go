@@ -41,7 +41,7 @@ func (s *supervisor) watch(r reaping) Ended {
 		case <-tick.C:
 			pids := s.tree()
 			if tasks := tasksOf(pids); limits.Processes > 0 && tasks > limits.Processes {
-				return Ended{Cause: EndProcesses, Used: int64(tasks), Limit: int64(limits.Processes)}
+				return Ended{Cause: EndProcesses, By: ByWatch, Used: int64(tasks), Limit: int64(limits.Processes)}
 			}
 			if limits.Memory > 0 {
 				begin := time.Now()
@@ -51,7 +51,7 @@ func (s *supervisor) watch(r reaping) Ended {
 					used = min(used, memory.of(s.tree()))
 				}
 				if used > limits.Memory {
-					return Ended{Cause: EndMemory, Used: used, Limit: limits.Memory}
+					return Ended{Cause: EndMemory, By: ByWatch, Used: used, Limit: limits.Memory}
 				}
 				// A tree that is slow to look at gets a fifth of the time.
 				tick.Reset(max(watchEvery, 4*time.Since(begin)))

@@ -71,6 +71,11 @@ func again() (int, error) {
 		Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), NoSetGroups: false},
 		Pdeathsig:  syscall.SIGKILL,
 	}
+	if group, remove, ok := Delegate(uid); ok {
+		defer remove()
+		defer func() { _ = group.Close() }() // opened for reading
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.Fd())
+	}
 	err = cmd.Run()
 	if state := cmd.ProcessState; state != nil && state.Exited() {
 		return state.ExitCode(), nil
