@@ -36,6 +36,7 @@ type machine struct {
 	dir          string // world readable
 	script       string // the installed program
 	interpreters []interpreter
+	arguments    []string // of the program, see spawned_linux_test.go
 }
 
 var shared machine
@@ -65,6 +66,9 @@ func prepare(dir string) error {
 		return err
 	}
 	shared = machine{dir: dir, script: script}
+	if os.Getenv(spawnedVariable) != "" {
+		shared.arguments = []string{"--spawned"}
+	}
 	for _, found := range findInterpreters() {
 		if os.Getuid() == 0 && !readableByAll(found.path) {
 			target := filepath.Join(dir, "python"+found.minor)

@@ -94,7 +94,7 @@ func launch(t *testing.T, p interpreter) *rig { return launchAs(t, p) }
 func launchAs(t *testing.T, p interpreter, by ...string) *rig {
 	t.Helper()
 	r, dir := newRig(t)
-	argv := append(by, p.path, "-I", "-u", shared.script)
+	argv := append(append(by, p.path, "-I", "-u", shared.script), shared.arguments...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	unprivileged(cmd)
 	cmd.Dir, cmd.Stderr, cmd.Env = "/", r.stderr, append([]string{"PATH=/usr/bin:/bin"}, p.env...)

@@ -3,6 +3,7 @@
 A cell behaves as in a notebook: the value of the last expression is the result,
 top-level await works, and so does asyncio.run, because no loop is left running.
 """
+import os
 import sys
 
 import _ast
@@ -21,7 +22,7 @@ def open_standard(name):
     if name == "stdin":
         return io.open(0, "r", encoding="utf-8", closefd=False)
     raw = io.open(1 if name == "stdout" else 2, "wb", closefd=False)
-    return io.TextIOWrapper(raw, encoding="utf-8", line_buffering=True,
+    return io.TextIOWrapper(raw, encoding="utf-8", newline="\n", line_buffering=True,
                             errors="surrogateescape" if name == "stdout" else "backslashreplace")
 
 
@@ -74,7 +75,7 @@ class Session:
         self._file = None
         base = filename.rpartition("/")[2]
         if base:
-            self._file = self.namespace["__file__"] = self._hello["workspace"] + "/" + base
+            self._file = self.namespace["__file__"] = self._hello["workspace"] + os.sep + base
 
     def run(self, number, source, filename, argv):
         """Runs a cell and returns the members of the report about its end."""

@@ -6,17 +6,20 @@ an interrupt that comes too late never hits the run after.
 """
 import os
 
-from _signal import SIG_DFL, SIGCHLD, SIGHUP, SIGINT, SIGTERM, set_wakeup_fd, signal
-from _thread import allocate_lock, get_ident
+from _signal import SIG_DFL, SIG_IGN, SIGINT, signal
+from _thread import allocate_lock, get_ident, start_new_thread
 
-from . import text
+from . import pipes, text
+from .mode import SPAWNED, WINDOWS
 from .own import trusted
 
 
 class Channel:
     def __init__(self, boot):
         self._commands, self._reports, self._doorbell = boot.commands, boot.reports, boot.doorbell
-        os.set_blocking(self._doorbell, False)
+        self._rung = 0            # the number that the doorbell's thread has read, where there is one
+        if not SPAWNED:
+            pipes.unblock(self._doorbell)
         self._lock = allocate_lock()
         self._read = b""          # of the commands, and not used yet
         self._kept = b""          # a message that goes out with the next
@@ -27,13 +30,42 @@ class Channel:
         self._pending = 0         # the run that was interrupted while it was not armed
         self._rang = 0            # the last run that an interrupt was for
         self._answering = False   # the doorbell is being read
+        self._settle()
+        self.listen()
+        if SPAWNED:
+            start_new_thread(self._attend, ())
+
+    def _settle(self):
+        """Signals mean what they mean in any program, but for the interrupt."""
+        if WINDOWS:
+            from _signal import SIGBREAK
+            signal(SIGBREAK, SIG_IGN)  # it is for what this process has started
+            return
+        from _signal import SIGCHLD, SIGHUP, SIGTERM, set_wakeup_fd
         set_wakeup_fd(-1)
         for number in (SIGCHLD, SIGHUP, SIGTERM):
             signal(number, SIG_DFL)
-        self.listen()
         os.register_at_fork(after_in_child=self._forked)
 
     # Interrupts.
+
+    def _attend(self):
+        """Waits at the doorbell where no signal can come from the supervisor: a thread that
+        reads it and then sends one here. A signal also wakes what sleeps."""
+        while not self.foreign:
+            try:
+                data = os.read(self._doorbell, 8 * 64)
+            except OSError:
+                return
+            if not data:
+                return
+            self._rung = int.from_bytes(data[-8:], "big")
+            if WINDOWS:
+                from _signal import raise_signal
+                raise_signal(SIGINT)
+            else:
+                from _signal import pthread_kill
+                pthread_kill(self._main, SIGINT)
 
     def listen(self):
         """Puts our handler in place, whatever user code has put there."""
@@ -66,6 +98,9 @@ class Channel:
         return self._rang == self.run != 0
 
     def _read_doorbell(self):
+        if SPAWNED:
+            meant, self._rung = self._rung, 0
+            return meant
         meant = 0
         while not self.foreign:
             try:
@@ -116,6 +151,8 @@ class Channel:
 
     def waiting(self):
         """Whether a command has arrived."""
+        if WINDOWS:
+            return bool(self._read) or pipes.held(self._commands) != 0
         return bool(self._read) or bool(trusted("select").select([self._commands], [], [], 0)[0])
 
     def _exactly(self, length):

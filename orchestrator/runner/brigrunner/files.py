@@ -8,54 +8,17 @@ import errno
 import os
 import stat
 
-from . import frames
+from . import frames, place
 
 MAX_DEPTH = 64
-
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _CODES = {
     errno.ENOENT: "not-found", errno.EEXIST: "exists", errno.ENOTEMPTY: "exists",
     errno.ELOOP: "invalid", errno.ENOTDIR: "invalid", errno.EISDIR: "invalid", errno.EINVAL: "invalid",
     errno.ENAMETOOLONG: "invalid", errno.ENXIO: "invalid",
     errno.EACCES: "denied", errno.EPERM: "denied", errno.EROFS: "denied",
-    errno.ENOSPC: "no-space", errno.EDQUOT: "no-space", errno.EFBIG: "too-large",
+    errno.ENOSPC: "no-space", getattr(errno, "EDQUOT", errno.ENOSPC): "no-space", errno.EFBIG: "too-large",
 }
-
-
-def enter(name, directory):
-    """Opens a directory in another, never through a link.
-
-    gVisor forgets O_NOFOLLOW where O_DIRECTORY stands beside it, so what was
-    opened has to be what the name itself is.
-    """
-    below = os.open(name, _DIRECTORY, dir_fd=directory)
-    try:
-        if not os.path.samestat(os.fstat(below), os.stat(name, dir_fd=directory, follow_symlinks=False)):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-    except BaseException:
-        os.close(below)
-        raise
-    return below
-
-
-class opened:
-    """An entry that is held without being read, so that its mode can be changed and nothing else's."""
-
-    def __init__(self, name, directory):
-        self._fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        os.close(self._fd)
-
-    def allow(self, bits):
-        """Adds permissions, but to no link and to no file that has other names elsewhere."""
-        info = os.fstat(self._fd)
-        if stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode) and info.st_nlink == 1:
-            os.chmod("/proc/self/fd/%d" % self._fd, stat.S_IMODE(info.st_mode) | bits)
 
 
 class Refused(Exception):
@@ -79,25 +42,27 @@ def split(path):
     for part in parts:
         if part in ("", ".", ".."):
             raise Refused("invalid", "a path is relative to the workspace and has no empty, . or .. part")
+        if not place.check(part):
+            raise Refused("invalid", "this system has no file of such a name")
     return parts
 
 
 def parent(root, parts, make=False):
     """Opens the directory that holds the last part."""
-    directory = os.dup(root)
+    directory = place.again(root)
     try:
         for part in parts[:-1]:
             if make:
                 try:
-                    os.mkdir(part, 0o777, dir_fd=directory)
+                    place.make(part, directory, 0o777)
                 except FileExistsError:
                     pass
-            below = enter(part, directory)
-            os.close(directory)
+            below = place.enter(part, directory)
+            place.close(directory)
             directory = below
         return directory
     except BaseException:
-        os.close(directory)
+        place.close(directory)
         raise
 
 
@@ -118,20 +83,19 @@ class Put:
         self._temporary = ".brig-put-%d-%s" % (Put._count, os.urandom(8).hex())
         try:
             self._refuse_directory()
-            self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
-                               mode or 0o600, dir_fd=self._directory)
+            self._fd = place.open_new(self._temporary, self._directory, mode or 0o600)
         except BaseException:
-            os.close(self._directory)
+            place.close(self._directory)
             raise
         try:
-            os.fchmod(self._fd, mode or 0o600)
+            place.set_mode(self._fd, mode or 0o600)
         except OSError:
             pass  # where changing modes is forbidden, the one of creation has to do
 
     def _refuse_directory(self):
         """What else stands at the end of the path, a link above all, is replaced, never followed."""
         try:
-            info = os.stat(self._name, dir_fd=self._directory, follow_symlinks=False)
+            info = place.status(self._name, self._directory)
         except FileNotFoundError:
             return
         if stat.S_ISDIR(info.st_mode):
@@ -152,13 +116,13 @@ class Put:
             os.close(self._fd)
             self._fd = -1
             self._refuse_directory()
-            os.rename(self._temporary, self._name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+            place.rename(self._temporary, self._directory, self._name, self._directory)
         except OSError as err:
             self._fail(refusal(err))
         except Refused as err:
             self._fail(err)
         else:
-            os.close(self._directory)
+            place.close(self._directory)
             self._done(None)
 
     def reset(self):
@@ -169,10 +133,10 @@ class Put:
         if self._fd >= 0:
             os.close(self._fd)
         try:
-            os.unlink(self._temporary, dir_fd=self._directory)
+            place.remove(self._temporary, self._directory)
         except OSError:
             pass
-        os.close(self._directory)
+        place.close(self._directory)
         self._done(refused)
 
 
@@ -181,10 +145,9 @@ def open_regular(root, path):
     parts = split(path)
     directory = parent(root, parts)
     try:
-        # Without O_NONBLOCK a FIFO would hold this process for as long as it likes.
-        fd = os.open(parts[-1], os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        fd = place.open_there(parts[-1], directory)
     finally:
-        os.close(directory)
+        place.close(directory)
     info = os.fstat(fd)
     if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
         os.close(fd)
@@ -207,7 +170,7 @@ class Get:
             return False
         else:
             try:
-                data = os.pread(self._fd, min(frames.MAX_PAYLOAD, stream.credit, left), self._at)
+                data = place.read_at(self._fd, min(frames.MAX_PAYLOAD, stream.credit, left), self._at)
             except OSError as err:
                 data = b""
                 stream.reset(os.strerror(err.errno))

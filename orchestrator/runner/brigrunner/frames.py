@@ -7,7 +7,7 @@ import os
 from _collections import deque
 from time import monotonic
 
-from . import resume
+from . import pipes, resume
 
 MARK = 0  # not a frame: brig takes the conversation up again
 CONTROL, DATA, END, CREDIT, RESET = 1, 2, 3, 4, 5
@@ -45,7 +45,7 @@ class Inbox:
     def read(self):
         """Reads what is there and returns the frames in it."""
         try:
-            length = os.readv(self.fd, (self._space,))
+            length = pipes.read_into(self.fd, (self._space,))
         except BlockingIOError:
             return ()
         except ConnectionResetError:
@@ -169,7 +169,7 @@ class Outbox:
         while queue:
             batch = [queue[i] for i in range(min(len(queue), 64))]
             try:
-                written = os.writev(self.fd, batch)
+                written = pipes.writev(self.fd, batch)
             except BlockingIOError:
                 return
             except ConnectionError:

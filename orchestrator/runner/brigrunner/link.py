@@ -3,15 +3,12 @@
 Whatever comes from a worker may come from user code that has taken it over, so
 lengths and types are checked here and a violation ends the worker.
 """
-import fcntl
 import os
-import sys
 
-from . import native, outside, text
+from . import native, outside, pipes, text
+from .mode import SPAWNED
+from .pipes import PIPE_SIZE, held as readable_bytes  # noqa: F401
 
-F_SETPIPE_SZ = 1031
-FIONREAD = 0x541B
-PIPE_SIZE = 1 << 20
 MAX_REPORT = 512 << 10
 
 SIGINT = 2
@@ -31,16 +28,21 @@ class Boot(BaseException):
 
 
 class Worker:
-    def __init__(self, hello, null):
-        commands_read, self._commands = os.pipe2(os.O_CLOEXEC)
-        self.reports, reports_write = os.pipe2(os.O_CLOEXEC)
-        self._doorbell_read, self._doorbell = os.pipe2(os.O_CLOEXEC)
-        out_read, out_write = os.pipe2(os.O_CLOEXEC)
-        err_read, err_write = os.pipe2(os.O_CLOEXEC)
+    def __init__(self, hello, null, directory, tree):
+        commands_read, self._commands = pipes.pipe()
+        self.reports, reports_write = pipes.pipe()
+        self._doorbell_read, self._doorbell = pipes.pipe()
+        out_read, out_write = pipes.pipe()
+        err_read, err_write = pipes.pipe()
         theirs = (commands_read, reports_write, out_write, err_write)
         self.status = None  # wait status, once it has ended
         try:
-            self.pid = os.fork()
+            if SPAWNED:
+                from . import spawn
+                self.pid = spawn.start(directory, null, commands_read, reports_write, self._doorbell_read,
+                                       out_write, err_write, tree)
+            else:
+                self.pid = os.fork()
         except OSError:
             for fd in theirs + (self._commands, self.reports, self._doorbell_read, self._doorbell, out_read, err_read):
                 os.close(fd)
@@ -56,18 +58,17 @@ class Worker:
             os.close(fd)
         self.outputs = {1: out_read, 2: err_read}
         for fd in (out_read, err_read):
-            try:
-                fcntl.fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE)
-            except OSError:
-                pass  # the kernel's bound for pipes of one user
+            pipes.widen(fd)
         for fd in (self._commands, self.reports, self._doorbell, out_read, err_read):
-            os.set_blocking(fd, False)
+            pipes.unblock(fd)
         self._waiting = bytearray()  # to be written to it
         self._buffer = bytearray()   # read from it
         self._space = memoryview(bytearray(64 << 10))
         self.readable = True         # there may be something to read
         self.drained = False         # the output before what was read is read too
         self.silent = False          # no report will follow
+        if SPAWNED:
+            self.send(hello)
 
     # Commands.
 
@@ -100,7 +101,7 @@ class Worker:
     def flush(self):
         while self._waiting:
             try:
-                written = os.write(self._commands, memoryview(self._waiting)[:256 << 10])
+                written = pipes.write(self._commands, memoryview(self._waiting)[:256 << 10])
             except BlockingIOError:
                 return
             except OSError:  # it has gone, or closed its end; its end will be seen
@@ -111,14 +112,14 @@ class Worker:
     def interrupt(self, sequence):
         """Rings: a number that says which run is meant, and a signal."""
         try:
-            os.write(self._doorbell, sequence.to_bytes(8, "big"))
+            pipes.write(self._doorbell, sequence.to_bytes(8, "big"))
         except OSError:
             pass
         self.ring()
 
     def ring(self):
-        if self.status is not None:
-            return  # its process id may be somebody else's by now
+        if self.status is not None or SPAWNED:
+            return  # its process id may be somebody else's by now; or the number is all that it waits for
         try:
             os.kill(self.pid, SIGINT)
         except OSError:
@@ -137,7 +138,7 @@ class Worker:
         if not self.readable:
             return False
         try:
-            length = os.readv(self.reports, (self._space,))
+            length = pipes.read_into(self.reports, (self._space,))
         except BlockingIOError:
             self.readable = False
             return False
@@ -195,13 +196,9 @@ class Worker:
         self.outputs = {}
 
 
-def readable_bytes(fd):
-    """How much a pipe holds."""
-    return int.from_bytes(fcntl.ioctl(fd, FIONREAD, b"\0\0\0\0"), sys.byteorder)
-
-
 def _keep(*fds):
     """Moves fds out of the way and closes every other descriptor but 0, 1 and 2."""
+    import fcntl
     for base in (240, 120, 48, 24):
         try:
             kept = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, base) for fd in fds]

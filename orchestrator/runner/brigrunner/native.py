@@ -6,9 +6,14 @@ is missing, calls raise OSError(ENOSYS) and the report says "unavailable".
 import errno
 import os
 
+from .mode import WINDOWS
+
 try:
     import _ctypes
 except ImportError:  # a minimal Python
+    _ctypes = None
+
+if WINDOWS:  # there is no such library, and no such call
     _ctypes = None
 
 PR_SET_PDEATHSIG = 1

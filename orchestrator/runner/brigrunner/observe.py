@@ -9,6 +9,7 @@ import stat
 import sys
 
 from . import native, procs
+from .mode import PRIVATE, WINDOWS
 
 _STATUS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "NSpid")
 
@@ -43,6 +44,8 @@ ATTEMPTS_SECONDS = 2  # that all attempts together may take
 
 
 def observed(workspace, scratch, dumpable):
+    if WINDOWS:
+        return _observed_windows(workspace, scratch)
     attempts = Attempts(workspace, scratch)  # in the background, while the rest is read
     report = {
         "pid": os.getpid(), "uid": os.getuid(), "gid": os.getgid(), "dumpable": dumpable,
@@ -56,6 +59,29 @@ def observed(workspace, scratch, dumpable):
     }
     report["attempts"] = attempts.results()
     return report
+
+
+def _observed_windows(workspace, scratch):
+    """What can be seen without the files in which POSIX tells it. Attempts are made right here: nothing
+    kills for one."""
+    above, parent = os.path.dirname(scratch), os.getppid()
+    attempts = (
+        ("write_workspace", lambda: _create(workspace)), ("write_scratch", lambda: _create(scratch)),
+        ("write_outside", lambda: _create(above)), ("list_outside", lambda: os.listdir(above)),
+        ("kill_parent", lambda: _may_end(parent)),
+    )
+    return {
+        "pid": os.getpid(), "uid": -1, "gid": -1, "dumpable": -1, "status": {}, "interfaces": [], "rlimits": {},
+        "kernel": "Windows %d.%d.%d" % sys.getwindowsversion()[:3],
+        "environ": sorted(name[:64] for name in os.environ)[:256],
+        "attempts": {name: _outcome(attempt) for name, attempt in attempts},
+    }
+
+
+def _may_end(pid):
+    """Asks for the right to end a process, and does not use it."""
+    import _winapi
+    _winapi.CloseHandle(_winapi.OpenProcess(1, False, pid))
 
 
 def packages():
@@ -251,7 +277,7 @@ def _attempts(workspace, scratch):
 
 def _create(directory):
     path = "%s/.brig-probe-%d" % (directory.rstrip("/"), os.getpid())
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | PRIVATE, 0o600))
     os.unlink(path)
 
 

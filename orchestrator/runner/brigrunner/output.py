@@ -5,8 +5,7 @@ text goes into a file of the workspace as soon as anything would be lost.
 import errno
 import os
 
-from . import frames
-from .files import enter
+from . import frames, place
 
 LATE_LIMIT = 64 << 10
 LOG_DIRECTORY = (".brig", "log")
@@ -221,21 +220,20 @@ class Log:
 
 
 def _create(workspace, name):
-    directory = os.dup(workspace)
+    directory = place.again(workspace)
     try:
         for part in LOG_DIRECTORY:
             try:
-                os.mkdir(part, 0o700, dir_fd=directory)
+                place.make(part, directory, 0o700)
             except FileExistsError:
                 pass
-            below = enter(part, directory)
-            os.close(directory)
+            below = place.enter(part, directory)
+            place.close(directory)
             directory = below
         try:
-            os.unlink(name, dir_fd=directory)  # run ids are never used twice: it was planted
+            place.remove(name, directory)  # run ids are never used twice: it was planted
         except FileNotFoundError:
             pass
-        return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
-                       0o600, dir_fd=directory)
+        return place.open_new(name, directory, 0o600)
     finally:
-        os.close(directory)
+        place.close(directory)

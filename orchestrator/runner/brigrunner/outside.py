@@ -6,13 +6,17 @@ sender's process id in our namespace, and that is 0 for one outside.
 import os
 import sys
 
-from _signal import SIG_BLOCK, SIG_UNBLOCK, SIGHUP, SIGTERM, SIGUSR1, pthread_sigmask
-
 from . import native
+from .mode import WINDOWS
 
-KNOCK, END = (SIGUSR1,), (SIGTERM, SIGHUP)
+if WINDOWS:  # nobody can send any
+    KNOCK = END = ()
+    SFD_FLAGS = 0
+else:
+    from _signal import SIG_BLOCK, SIG_UNBLOCK, SIGHUP, SIGTERM, SIGUSR1, pthread_sigmask
 
-SFD_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
+    KNOCK, END = (SIGUSR1,), (SIGTERM, SIGHUP)
+    SFD_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 SIGNAL_INFO = 128  # bytes: number, errno, code, sender's process id, …
 AT_ONCE = 64       # no more are looked at in one go: user code can send as many as it likes
 SI_USER = 0        # it was kill; nobody can claim that for what was sent otherwise
@@ -20,7 +24,7 @@ SI_USER = 0        # it was kill; nobody can claim that for what was sent otherw
 
 def possible():
     """Whether there is an outside, and the kernel can be asked."""
-    return os.getpid() == 1 and native.available()
+    return os.getpid() == 1 and not WINDOWS and native.available()
 
 
 class Ear:

@@ -4,6 +4,7 @@ User code finds modules of the workspace first, as a program finds those beside
 it. What the runner needs beside user code is imported without that: a file named
 traceback.py must neither run before the code that was asked for nor speak for it.
 """
+import os
 import sys
 
 
@@ -50,7 +51,7 @@ class Imports:
 
     def _theirs(self, module):
         file = getattr(module, "__file__", None)
-        return self._workspace is not None and isinstance(file, str) and file.startswith(self._workspace + "/")
+        return self._workspace is not None and isinstance(file, str) and file.startswith(self._workspace + os.sep)
 
 
 trusted = Imports()

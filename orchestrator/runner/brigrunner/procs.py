@@ -7,8 +7,10 @@ something forked, called setsid or changed its group.
 import os
 import time
 
+from .mode import PRIVATE, WINDOWS
 from .native import SIGKILL
 
+SIGINT = 2
 
 
 def proc_is_ours():
@@ -143,6 +145,13 @@ class Tree:
         data = read("/proc/%d/stat" % pid)
         return data.rpartition(")")[2].split() or None
 
+    def interrupt(self, worker, pids):
+        for pid in pids:
+            _kill(pid, SIGINT)
+
+    def kill(self, pid):
+        _kill(pid)
+
     def usage(self):
         """Processes, resident bytes and processor time of this process and all below."""
         processes = rss = ticks = 0
@@ -156,6 +165,10 @@ class Tree:
                 "cpu_ns": ticks * 1000000000 // os.sysconf("SC_CLK_TCK")}
 
 
+if WINDOWS:
+    from .tree_windows import Tree  # noqa: F811
+
+
 class Lone:
     """Watches for the usual case, one child of one thread without children, with
     files that stay open: a walk before every run would cost more than the run."""
@@ -166,7 +179,7 @@ class Lone:
         self._fds = []
         try:
             for path in ("%d/task/%d/children" % (parent, parent), "%d/task" % pid, "%d/task/%d/children" % (pid, pid)):
-                self._fds.append(os.open("/proc/" + path, os.O_RDONLY | os.O_CLOEXEC))
+                self._fds.append(os.open("/proc/" + path, os.O_RDONLY | PRIVATE))
         except OSError:
             self.close()
 
@@ -197,7 +210,7 @@ def _kill(pid, signal=SIGKILL):
 def read(path, limit=64 << 10):
     """The beginning of a small kernel file as text, or nothing."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | PRIVATE)
     except OSError:
         return ""
     try:
@@ -222,7 +235,7 @@ class OutOfMemoryKills:
         self._fd = -1
         for path in self._candidates():
             try:
-                self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._fd = os.open(path, os.O_RDONLY | PRIVATE)
                 return
             except OSError:
                 pass

@@ -2,7 +2,8 @@
 import os
 import sys
 
-from . import VERSION, frames, resume
+from . import VERSION, frames, place, resume
+from .mode import PRIVATE
 
 _STRINGS = ("workspace", "scratch")
 
@@ -19,7 +20,7 @@ def check(message):
             type(bounds.get(name)) is int and bounds[name] >= 0 for name in ("kept", "logged", "display")):
         raise frames.ProtocolError("hello without good bounds")
     for name in ("workspace", "scratch"):
-        if not hello[name].startswith("/"):
+        if not os.path.isabs(hello[name]):
             raise frames.ProtocolError("%s is not an absolute path" % name)
     hello["bounds"] = bounds
     lease, secret = message.get("lease_ns") or 0, message.get("resume") or ""
@@ -46,7 +47,7 @@ def claim(args):
 
 def prepare(directory, hello):
     """Opens the workspace and makes the directories of the scratch space."""
-    workspace = os.open(hello["workspace"], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    workspace = place.open_dir(hello["workspace"])
     for name in ("home", "tmp", "cache", "matplotlib"):
         try:
             os.mkdir(hello["scratch"] + "/" + name, 0o700)
@@ -89,7 +90,7 @@ def source_hash(directory):
     names = ["brigrunner/" + name for name in os.listdir(directory + "/brigrunner") if name.endswith(".py")]
     digest = resume.sha256_type()()
     for name in sorted(names + ["start.py"]):
-        fd = os.open(directory + "/" + name, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(directory + "/" + name, os.O_RDONLY | PRIVATE)
         digest.update(name.encode() + b"\0" + os.read(fd, 1 << 20) + b"\0")
         os.close(fd)
     return digest.hexdigest()

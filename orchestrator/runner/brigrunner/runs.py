@@ -1,5 +1,4 @@
 """The current run: from its request through its output to its exit message."""
-import os
 import time
 
 from . import frames, link, output, verdict
@@ -181,11 +180,9 @@ class Runs:
             sup.worker.ring()
         if run.sweep and len(run.rings) == len(RINGS) - 2:
             # The worker may be waiting for a child that it started.
-            for pid, _ in sup.tree.snapshot(spare=sup.worker.pid) - run.before:
-                try:
-                    os.kill(pid, link.SIGINT)
-                except OSError:
-                    pass
+            new = sup.tree.snapshot(spare=sup.worker.pid) - run.before
+            if new:
+                sup.tree.interrupt(sup.worker.pid, [pid for pid, _ in new])
         self._schedule(run)
 
     # Reports of the worker.

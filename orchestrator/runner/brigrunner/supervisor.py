@@ -4,14 +4,14 @@ everything below it when brig says so or has gone.
 
 One thread, one poll loop, no call that waits for anybody.
 """
-import fcntl
 import os
-import select
 import time
 
-from _signal import SIG_IGN, SIGCHLD, SIGINT, set_wakeup_fd, signal
+from _signal import SIG_IGN, SIGINT, signal
 
-from . import VERSION, calls, frames, link, native, output, outside, procs, ready, resume, runs, streams, text, verdict
+from . import VERSION, calls, frames, link, native, output, outside, pipes, procs, ready, resume, runs, streams, text, verdict
+from .mode import PRIVATE, WINDOWS
+from .pipes import POLLIN, POLLOUT
 
 HELLO_SECONDS = 10
 CONGESTED = 1 << 20  # bytes that wait for brig; beyond, the worker has to wait too
@@ -47,15 +47,6 @@ def complain(message):
         pass
 
 
-def _high(fd):
-    for base in (64, 16, 3):
-        try:
-            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, base)
-        except OSError:
-            pass
-    raise OSError("no free descriptor")
-
-
 class Supervisor:
     def __init__(self, directory, dumpable):
         self.directory = directory
@@ -82,25 +73,34 @@ class Supervisor:
         self._more = False      # there are reports that were read but not looked at
         self._buffer = bytearray(link.PIPE_SIZE)
         self._gathering = {}    # output stream: until when it is left alone
-        self._poll = select.poll()
+        self._poll = pipes.Poll()
         self._masks = {}
 
     def _own_descriptors(self):
         """Takes the frames off 0 and 1, so that nothing else writes there by accident."""
-        reading, writing = _high(0), _high(1)
-        self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        reading, writing = pipes.high(0), pipes.high(1)
+        self.null = os.open(os.devnull, os.O_RDWR | PRIVATE)
         os.dup2(self.null, 0)
         os.dup2(2, 1)
-        os.set_blocking(reading, False)
-        os.set_blocking(writing, False)
+        pipes.unblock(reading)
+        pipes.unblock(writing)
         self.inbox = frames.Inbox(reading)
         self.outbox = frames.Outbox(writing)
 
     def _signals(self):
-        self._wake, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal(SIGCHLD, lambda number, frame: None)  # its only use is to wake the loop
-        signal(SIGINT, SIG_IGN)
         self._asked = False  # to end
+        self._ear = None
+        signal(SIGINT, SIG_IGN)
+        if WINDOWS:  # where no signal comes, and the loop looks for ends by itself
+            from _signal import SIGBREAK
+            signal(SIGBREAK, SIG_IGN)
+            self._wake = -1
+            return
+        from _signal import SIGCHLD, set_wakeup_fd
+        self._wake, wake = pipes.pipe()
+        for fd in (self._wake, wake):
+            pipes.unblock(fd)
+        signal(SIGCHLD, lambda number, frame: None)  # its only use is to wake the loop
         self._ear = outside.ear(outside.END)
         if self._ear is None:
             for number in outside.END:
@@ -112,8 +112,8 @@ class Supervisor:
 
     def _leave(self):
         """Ends because it was asked to; what is known goes out first."""
-        until, ready = time.monotonic() + FAREWELL_SECONDS, select.poll()
-        ready.register(self.outbox.fd, select.POLLOUT)
+        until, ready = time.monotonic() + FAREWELL_SECONDS, pipes.Poll()
+        ready.register(self.outbox.fd, POLLOUT)
         self.drain()
         self.outbox.release()
         self.outbox.flush()
@@ -134,7 +134,7 @@ class Supervisor:
     def loop(self):
         until = time.monotonic() + HELLO_SECONDS
         if self._ear is not None:
-            self._want(self._ear.fd, select.POLLIN)
+            self._want(self._ear.fd, POLLIN)
         while True:
             if self._asked:
                 self._leave()
@@ -163,7 +163,7 @@ class Supervisor:
 
     def _work(self):
         """Does all that needs no waiting; returns after how many seconds to come back."""
-        self._notice_ended(reap=self._woken)
+        self._notice_ended(reap=self._woken or WINDOWS)
         self._woken = False
         self._read_reports()
         self._bury()
@@ -187,13 +187,13 @@ class Supervisor:
 
     def _want_all(self, waits):
         want, worker = self._want, self.worker
-        want(self.inbox.fd, select.POLLIN if self.inbox.open else 0)
-        want(self._wake, select.POLLIN)
-        want(self.outbox.fd, select.POLLOUT if self.outbox.waiting and not self.outbox.held() else 0)
+        want(self.inbox.fd, POLLIN if self.inbox.open else 0)
+        want(self._wake, POLLIN if self._wake >= 0 else 0)
+        want(self.outbox.fd, POLLOUT if self.outbox.waiting and not self.outbox.held() else 0)
         if worker is None:
             return
-        read = 0 if self.congested() else select.POLLIN
-        want(worker.commands, select.POLLOUT if worker.backlog else 0)
+        read = 0 if self.congested() else POLLIN
+        want(worker.commands, POLLOUT if worker.backlog else 0)
         want(worker.reports, 0 if worker.silent or self._stalled() else read)
         now = time.monotonic()
         for number, fd in worker.outputs.items():
@@ -309,7 +309,7 @@ class Supervisor:
         door = self.lease.door
         if door is not None:
             self.inbox.door, self.outbox.patient = door, True
-            self._want(door.fd, select.POLLIN)
+            self._want(door.fd, POLLIN)
 
     # The worker's life.
 
@@ -320,7 +320,7 @@ class Supervisor:
             from . import worker  # noqa: F401
         self._forked = True
         try:
-            self.worker = link.Worker(self.hello, self.null)
+            self.worker = link.Worker(self.hello, self.null, self.directory, self.tree)
         except OSError as err:
             complain("fork: %s" % err)
             self.worker = None
@@ -361,7 +361,7 @@ class Supervisor:
             return
         if worker.status is None:
             if worker.silent and (self.runs.current is None or self.calls.asking):
-                os.kill(worker.pid, native.SIGKILL)  # deaf and dumb; with a run it may be another program now
+                self.tree.kill(worker.pid)  # deaf and dumb; with a run it may be another program now
             return
         run = self.runs.current
         if (self._more or self.congested() or self._stalled()) and not (run and run.hard):
@@ -398,7 +398,7 @@ class Supervisor:
         fd = worker.outputs[number]
         view = memoryview(self._buffer)
         try:
-            length = os.readv(fd, [view[:limit]])
+            length = pipes.read_into(fd, [view[:limit]])
         except BlockingIOError:
             return 0
         if not length:  # every writer has gone

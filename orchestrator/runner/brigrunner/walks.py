@@ -8,7 +8,8 @@ import errno
 import os
 import stat
 
-from .files import MAX_DEPTH, Refused, enter, opened, parent, refusal, split
+from . import place
+from .files import MAX_DEPTH, Refused, parent, refusal, split
 
 MAX_ENTRIES = 100000  # that list looks at; beyond, entries are only counted
 MAX_BODY = 56 << 10   # of a list, to fit into one frame
@@ -19,9 +20,9 @@ MAX_ATTEMPTS = 16     # to empty one directory that is being filled
 def _names(directory):
     """What is in an open directory, which is closed where that cannot be read."""
     try:
-        return os.listdir(directory)
+        return place.listdir(directory)
     except BaseException:
-        os.close(directory)
+        place.close(directory)
         raise
 
 
@@ -38,18 +39,18 @@ class Listing:
         self._entries, self._omitted = [], 0
         self._stack = []  # of open directories: (descriptor, prefix, names not looked at yet, its own entry)
         if not path:
-            self._push(os.dup(root), "", None)
+            self._push(place.again(root), "", None)
             return
         parts = split(path)
         directory = parent(root, parts)
         try:
-            info = os.stat(parts[-1], dir_fd=directory, follow_symlinks=False)
+            info = place.status(parts[-1], directory)
             if stat.S_ISDIR(info.st_mode):
-                self._push(enter(parts[-1], directory), path + "/", None)
+                self._push(place.enter(parts[-1], directory), path + "/", None)
             else:
                 self._entries.append(_entry(path, info))
         finally:
-            os.close(directory)
+            place.close(directory)
 
     def _push(self, directory, prefix, entry):
         self._stack.append((directory, prefix, _names(directory), entry))
@@ -65,12 +66,12 @@ class Listing:
                 if names:
                     self._look(directory, prefix, names.pop(), entry)
                 else:
-                    os.close(directory)
+                    place.close(directory)
                     self._stack.pop()
             return True
         except Refused as err:
             for entry in self._stack:
-                os.close(entry[0])
+                place.close(entry[0])
             self._done(None, err)
             return None
 
@@ -93,24 +94,23 @@ class Listing:
             try:
                 if len(self._stack) >= MAX_DEPTH:
                     raise OSError(errno.ELOOP, "too deep")
-                self._push(enter(name, directory), prefix + name + "/", entry)
+                self._push(place.enter(name, directory), prefix + name + "/", entry)
             except OSError:
                 entry["closed"] = True  # listed, but what is in it is not
 
     @staticmethod
     def _stat(directory, name):
         try:
-            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            info = place.status(name, directory)
         except PermissionError:  # the directory was open before it was closed
-            os.fchmod(directory, stat.S_IMODE(os.fstat(directory).st_mode) | 0o700)
-            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            place.modify(directory, 0o700)
+            info = place.status(name, directory)
         wanted = 0o700 if stat.S_ISDIR(info.st_mode) else 0o400 if stat.S_ISREG(info.st_mode) else 0
         if info.st_mode & wanted == wanted or info.st_uid != os.geteuid():
             return info
         try:
-            with opened(name, directory) as held:
-                held.allow(wanted)
-            return os.stat(name, dir_fd=directory, follow_symlinks=False)
+            place.allow(name, directory, wanted)
+            return place.status(name, directory)
         except FileNotFoundError:
             raise
         except OSError:
@@ -171,14 +171,14 @@ class Removal:
         try:
             self._take(self._top, parts[-1])
         except BaseException:
-            os.close(self._top)
+            place.close(self._top)
             raise
 
     def step(self):
         try:
             for _ in range(AT_ONCE):
                 if not self._stack:
-                    os.close(self._top)
+                    place.close(self._top)
                     self._done(None)
                     return None
                 directory, name, names, _ = self._stack[-1]
@@ -189,23 +189,23 @@ class Removal:
             return True
         except (OSError, Refused) as err:
             for entry in self._stack:
-                os.close(entry[0])
-            os.close(self._top)
+                place.close(entry[0])
+            place.close(self._top)
             self._done(err if isinstance(err, Refused) else refusal(err))
             return None
 
     def _take(self, directory, name):
         """Removes an entry, or makes it the next directory to be emptied."""
         try:
-            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            info = place.status(name, directory)
             if not stat.S_ISDIR(info.st_mode):
-                os.unlink(name, dir_fd=directory)
+                place.remove(name, directory)
             elif len(self._stack) < MAX_DEPTH:
                 self._push(directory, name)
             else:  # too deep to keep every directory open: its turn comes again at the top
                 self._count += 1
                 moved = ".brig-removed-%d-%d" % (os.getpid(), self._count)
-                os.rename(name, moved, src_dir_fd=directory, dst_dir_fd=self._stack[0][0])
+                place.rename(name, directory, moved, self._stack[0][0])
                 self._stack[0][2].append(moved)
         except FileNotFoundError:
             if not self._stack:
@@ -213,24 +213,23 @@ class Removal:
 
     def _push(self, directory, name):
         try:
-            below = enter(name, directory)
+            below = place.enter(name, directory)
         except PermissionError:  # user code has closed it to itself, which includes us
-            with opened(name, directory) as held:
-                held.allow(0o700)
-            below = enter(name, directory)
+            place.allow(name, directory, 0o700)
+            below = place.enter(name, directory)
         self._stack.append([below, name, _names(below), 0])
 
     def _finish(self, name):
         entry = self._stack[-1]
         above = self._stack[-2][0] if len(self._stack) > 1 else self._top
         try:
-            os.rmdir(name, dir_fd=above)
+            place.remove_dir(name, above)
         except FileNotFoundError:
             pass
         except OSError:
-            entry[2], entry[3] = os.listdir(entry[0]), entry[3] + 1  # filled again meanwhile
+            entry[2], entry[3] = place.listdir(entry[0]), entry[3] + 1  # filled again meanwhile
             if not entry[2] or entry[3] > MAX_ATTEMPTS:
                 raise
             return
-        os.close(entry[0])
+        place.close(entry[0])
         self._stack.pop()

@@ -9,6 +9,7 @@ import sys
 import time
 
 from . import cell, channel, failure
+from .mode import WINDOWS
 from .own import trusted
 
 # Imported while no command is there, so that a first exception or the like does
@@ -36,10 +37,13 @@ class Worker:
         os.chdir(hello["workspace"])
         sys.argv = [""]
         os.environ.update({
-            "HOME": scratch + "/home", "TMPDIR": scratch + "/tmp", "XDG_CACHE_HOME": scratch + "/cache",
-            "MPLCONFIGDIR": scratch + "/matplotlib", "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": scratch + os.sep + "home", "TMPDIR": scratch + os.sep + "tmp", "XDG_CACHE_HOME": scratch + os.sep + "cache",
+            "MPLCONFIGDIR": scratch + os.sep + "matplotlib", "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONIOENCODING": "utf-8",
         })
+        if WINDOWS:
+            for name, value in (("USERPROFILE", "HOME"), ("TEMP", "TMPDIR"), ("TMP", "TMPDIR")):
+                os.environ[name] = os.environ[value]
         self._claim(hello)
 
     def _claim(self, wanted):
@@ -47,7 +51,8 @@ class Worker:
         self._locale(wanted["locale"])
         if wanted["timezone"]:
             os.environ["TZ"] = wanted["timezone"]
-            time.tzset()
+            if not WINDOWS:  # which has its time zone from its own settings
+                time.tzset()
 
     @staticmethod
     def _locale(wanted):

@@ -1,0 +1,3 @@
+package runner
+
+const spawnedVariable = "BRIG_TEST_RUNNER_SPAWNED"
