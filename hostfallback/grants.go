@@ -36,7 +36,8 @@ func (o Options) grants(in interpreter, runner string, inet bool) confine.Grants
 	for _, p := range in.About.Loaded {
 		candidates = append(candidates, real(p))
 	}
-	for _, store := range []string{"/nix/store", "/gnu/store"} {
+	// Package managers whose programs find their libraries by paths all over their tree.
+	for _, store := range []string{"/nix/store", "/gnu/store", "/home/linuxbrew/.linuxbrew"} {
 		if within(real(in.About.Executable), store) {
 			candidates = append(candidates, store)
 		}
@@ -48,6 +49,7 @@ func (o Options) grants(in interpreter, runner string, inet bool) confine.Grants
 			g.Execute = append(g.Execute, p)
 		}
 	}
+	g.Links = outside(hops(slices.Concat([]string{in.About.Executable}, in.About.Prefixes, in.About.Path)...), g.Execute)
 	return g
 }
 

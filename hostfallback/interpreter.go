@@ -91,12 +91,22 @@ func (o Options) find(want string) (path, source string, err error) {
 		return "", "", fmt.Errorf("resolve host.python: %w", err)
 	}
 	info, err := os.Stat(path)
+	target, link := os.Readlink(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && link == nil:
+		return "", "", unavailable("python-missing", remedyConfigure, err,
+			"host.python is %s, which is a link to %s, and that does not exist; a virtual environment is like this when its Python was removed", path, target)
 	case errors.Is(err, fs.ErrNotExist):
 		return "", "", unavailable("python-missing", remedyConfigure, err, "host.python is %s, and there is no such file", path)
 	case err != nil:
 		return "", "", unavailable("python-unreadable", remedyConfigure, err, "host.python %s cannot be looked at: %v", path, err)
-	case info.IsDir() || info.Mode()&0o111 == 0:
+	case info.IsDir():
+		remedy := remedyConfigure
+		if inside := filepath.Join(path, "bin", "python3"); exists(inside) {
+			remedy = "export BRIG_HOST_PYTHON=" + inside
+		}
+		return "", "", unavailable("python-not-executable", remedy, nil, "host.python %s is a directory and not an executable file", path)
+	case info.Mode()&0o111 == 0:
 		return "", "", unavailable("python-not-executable", remedyConfigure, nil, "host.python %s is not an executable file", path)
 	}
 	return path, source, nil

@@ -33,9 +33,13 @@ func TestInterpreters(t *testing.T) {
 		}
 		return path
 	}
+	if err := os.Symlink(dir+"/removed", dir+"/dangling"); err != nil {
+		t.Fatal(err)
+	}
 	cases := []struct {
 		name, python, path, code, says string
 	}{
+		{"base was removed", dir + "/dangling", "", "python-missing", "is a link to " + dir + "/removed, and that does not exist"},
 		{"nothing on PATH", "", dir, "python-missing", "no python3 was found on PATH"},
 		{"relative PATH", "", "bin:.", "python-missing", "no python3 was found on PATH"},
 		{"no such file", dir + "/none", "", "python-missing", "no such file"},
