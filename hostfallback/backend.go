@@ -82,7 +82,11 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 	if err := errors.Join(p.hangUp(), p.end()); err != nil {
 		return nil, err
 	}
-	rows := layers(evidence{report: started.Report, watch: started.Watch, base: base})
+	e := evidence{report: started.Report, watch: started.Watch, base: base}
+	if err := e.loopback(); err != nil {
+		return nil, err
+	}
+	rows := layers(e)
 	return rows, sandbox.Complete(rows)
 }
 
@@ -94,10 +98,6 @@ const compileTimeout = 5 * time.Second
 func (b *Backend) interpreter(ctx context.Context, base sandbox.Base) (interpreter, string, error) {
 	if err := supported(); err != nil {
 		return interpreter{}, "", err
-	}
-	if base.Network == sandbox.NetworkLoopback {
-		return interpreter{}, "", unavailable("host-network-loopback", "set host.network to deny, or use the docker backend", errors.ErrUnsupported,
-			"host.network is loopback, and the host sandbox has no loopback of its own to offer")
 	}
 	if ctx.Err() != nil {
 		return interpreter{}, "", context.Cause(ctx)
@@ -144,11 +144,13 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	}
 	p, started, err := launch(ctx, b.options.Executable, plan)
 	if err == nil {
-		if !b.options.any() {
+		e := evidence{report: started.Report, watch: started.Watch, base: base}
+		err = e.loopback()
+		if err == nil && !b.options.any() {
 			err = agrees(plan, started.Report)
 		}
 		if err == nil {
-			err = satisfies(base, layers(evidence{report: started.Report, watch: started.Watch, base: base}))
+			err = satisfies(base, layers(e))
 		}
 		if err != nil {
 			err = errors.Join(err, p.hangUp(), p.end())

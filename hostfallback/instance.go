@@ -93,6 +93,9 @@ func (i *instance) explain(lost error) sandbox.Ending {
 	}
 	switch e.Cause {
 	case confine.EndMemory:
+		if e.By == confine.ByCgroup {
+			return sandbox.Ending{Cause: sandbox.MemoryOut, Detail: fmt.Sprintf("the kernel refused its processes more than the %s of their control group", size(e.Limit))}
+		}
 		return sandbox.Ending{Cause: sandbox.MemoryOut, Detail: fmt.Sprintf("its processes held %s of memory, the limit is %s", size(e.Used), size(e.Limit))}
 	case confine.EndDisk:
 		if e.Unseen != "" {
@@ -100,6 +103,9 @@ func (i *instance) explain(lost error) sandbox.Ending {
 		}
 		return sandbox.Ending{Cause: sandbox.DiskOut, Detail: fmt.Sprintf("workspace and scratch held %s, the limit is %s", size(e.Used), size(e.Limit))}
 	case confine.EndProcesses:
+		if e.By == confine.ByCgroup {
+			return sandbox.Ending{Cause: sandbox.ProcessOut, Detail: fmt.Sprintf("the kernel refused its processes more than the %d processes and threads of their control group", e.Limit)}
+		}
 		return sandbox.Ending{Cause: sandbox.ProcessOut, Detail: fmt.Sprintf("%d processes and threads ran, the limit is %d", e.Used, e.Limit)}
 	case confine.EndOrdered:
 		if i.closed.Load() {
@@ -178,7 +184,7 @@ func (i *instance) greet(ctx context.Context) error {
 	if err := sandbox.Complete(rows); err != nil {
 		panic("BUG: " + err.Error())
 	}
-	if err := satisfies(i.base, rows); err != nil {
+	if err := errors.Join(e.loopback(), satisfies(i.base, rows)); err != nil {
 		return err
 	}
 	i.posture = sandbox.Posture{

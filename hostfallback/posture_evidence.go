@@ -108,11 +108,17 @@ func (e evidence) parts(names ...string) string {
 	}
 	var out []string
 	for _, name := range names {
-		part := map[string]confine.Layer{"root": r.Namespaces.Root, "process": r.Namespaces.Process, "network": r.Namespaces.Network}[name]
+		what, part := name+" namespace", r.Namespaces.Process
+		switch name {
+		case "root":
+			what, part = "private root", r.Namespaces.Root
+		case "network":
+			part = r.Namespaces.Network
+		}
 		if part.Applied {
-			out = append(out, name+" namespace made")
+			out = append(out, what+" made")
 		} else {
-			out = append(out, refused(name+" namespace", part))
+			out = append(out, refused(what, part))
 		}
 	}
 	return words(out...)

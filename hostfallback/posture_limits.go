@@ -51,15 +51,16 @@ func (e evidence) memoryLimit() sandbox.Layer {
 		return e.limited(true, e.by(sandbox.Layer{State: sandbox.Enforced},
 			e.byCgroup(fmt.Sprintf("memory.max=%d without swap", c.Memory)), each, watched), "data")
 	}
-	gap := "each process is bounded by the kernel, all together are measured four times a second and ended above the limit, not counted are " + e.unseenMemory()
-	return e.limited(e.watch.Memory > 0, e.by(partial("", gap, e.cgroupCause(codePerProcess)), each, watched), "data")
+	row := e.by(partial("", "all processes together are only measured, four times a second, and ended above the limit", e.cgroupCause(codePerProcess)), each, watched)
+	row.Reason += "; not counted are " + e.unseenMemory()
+	return e.limited(e.watch.Memory > 0, row, "data")
 }
 
 func (e evidence) diskLimit() sandbox.Layer {
-	gap := "all files together are measured about once a second and the session is ended above the limit, " + unwatchable() + ", not counted are " + e.unseenDisk()
-	return e.limited(e.watch.Disk > 0, e.by(partial("", gap, why(codeDiskWatched)),
-		hold{name: fmt.Sprintf("rlimit fsize=%d", e.report.Limits["fsize"])},
-		watchedAt(e.watch.Disk)), "fsize")
+	row := e.by(partial("", "all files together are only measured, about once a second, and the session is ended above the limit", why(codeDiskWatched)),
+		hold{name: fmt.Sprintf("rlimit fsize=%d", e.report.Limits["fsize"])}, watchedAt(e.watch.Disk))
+	row.Reason += "; " + unwatchable() + " it is ended as well; not counted are " + e.unseenDisk()
+	return e.limited(e.watch.Disk > 0, row, "fsize")
 }
 
 // limited returns a row that is off if what was set is not what it needs: the tree is
@@ -131,7 +132,7 @@ func (e evidence) unseenMemory() string {
 
 // unwatchable is what ends a session because it could not be measured.
 func unwatchable() string {
-	return fmt.Sprintf("above %d files and directories, and where directories are nested deeper than %d", confine.DiskEntries, confine.DiskDepth)
+	return fmt.Sprintf("with more than %d files and directories, or directories nested deeper than %d,", confine.DiskEntries, confine.DiskDepth)
 }
 
 func (e evidence) unseenDisk() string {

@@ -39,6 +39,9 @@ func (e evidence) seclusion() sandbox.Layer {
 	case 3:
 		return e.by(sandbox.Layer{State: sandbox.Enforced}, holds...)
 	case 0:
+		if r.code == confine.CodeOff {
+			return missing(first)
+		}
 		return sandbox.Layer{State: sandbox.Off, Code: r.code, Reason: because(gap, r), Remedy: r.remedy}
 	}
 	r.code = codeVisible + strings.Join(parts, "-")

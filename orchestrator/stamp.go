@@ -10,6 +10,8 @@ import (
 type Stamp struct {
 	Backend       sandbox.Kind `json:"backend"`
 	Configured    sandbox.Kind `json:"configured"`
+	Mode          sandbox.Mode `json:"mode,omitempty"` // of the host sandbox
+	Containment   string       `json:"containment"`    // in words, as in Line: "contained", "weakened", "not sandboxed"
 	Degraded      bool         `json:"degraded"`
 	Reasons       []string     `json:"reasons,omitempty"`  // why degraded: "docker engine not reachable at …"
 	Weakened      []string     `json:"weakened,omitempty"` // one sentence per promised layer that is not enforced
@@ -26,14 +28,35 @@ const guardNone = "none"
 
 func stamp(r Resolution, p sandbox.Posture, session string) Stamp {
 	s := Stamp{
-		Backend: p.Backend, Configured: r.Configured, Degraded: r.Degraded,
+		Backend: p.Backend, Configured: r.Configured, Mode: r.Mode, Degraded: r.Degraded,
 		Weakened: p.Warnings(), Opened: names(r.Opened), Uncontained: exposed(r, p),
 		PostureDigest: p.Digest(), Identity: p.Identity, Guard: guardNone, Session: session,
 	}
 	if r.Degraded {
 		s.Reasons = degradedBy(r)
 	}
+	s.Containment = s.containment()
 	return s
+}
+
+// containment says in a few words what there was of it.
+func (s Stamp) containment() string {
+	switch {
+	case s.PostureDigest == "":
+		return "containment unknown"
+	case s.Mode == sandbox.ModeOff:
+		return notSandboxed
+	case s.Uncontained:
+		return "not contained"
+	case len(s.Weakened) > 0 && len(s.Opened) > 0:
+		return "weakened, and " + openedBy + " opens " + strings.Join(s.Opened, ", ")
+	case len(s.Weakened) > 0:
+		return "weakened"
+	case len(s.Opened) > 0:
+		return "contained except " + strings.Join(s.Opened, ", ") + " (opened by " + openedBy + ")"
+	default:
+		return "contained"
+	}
 }
 
 // Line is the stamp in one line: "brig: docker · contained · python 3.13.5 · posture 1a2b3c4d".
@@ -42,20 +65,7 @@ func (s Stamp) Line() string {
 	if s.Degraded {
 		parts = append(parts, "degraded: "+strings.Join(s.Reasons, ", "))
 	}
-	switch {
-	case s.PostureDigest == "":
-		parts = append(parts, "containment unknown")
-	case s.Uncontained:
-		parts = append(parts, "not contained")
-	case len(s.Weakened) > 0 && len(s.Opened) > 0:
-		parts = append(parts, "weakened, and "+openedBy+" opens "+strings.Join(s.Opened, ", "))
-	case len(s.Weakened) > 0:
-		parts = append(parts, "weakened")
-	case len(s.Opened) > 0:
-		parts = append(parts, "contained except "+strings.Join(s.Opened, ", ")+" (opened by "+openedBy+")")
-	default:
-		parts = append(parts, "contained")
-	}
+	parts = append(parts, s.containment())
 	if s.Identity != "" {
 		parts = append(parts, shortIdentity(s.Identity))
 	}

@@ -20,7 +20,7 @@ func Warnings(r Resolution, p sandbox.Posture) []string {
 	var out []string
 	switch {
 	case r.Mode == sandbox.ModeOff:
-		out = append(out, "not contained: host.sandbox is off, so code runs with all your rights")
+		out = append(out, notSandboxed+": host.sandbox is off, so code runs with all your rights")
 	case developmentOnly(r.Resolved):
 		out = append(out, "not contained: the "+string(r.Resolved)+" backend is for development only")
 	case bound && exposed(r, p):
@@ -42,6 +42,9 @@ func Warnings(r Resolution, p sandbox.Posture) []string {
 	}
 	return out
 }
+
+// notSandboxed is what every surface says where host.sandbox is off.
+const notSandboxed = "not sandboxed"
 
 // openedBy is the setting that opens layers.
 const openedBy = "host.network"

@@ -27,6 +27,8 @@ type finding struct {
 	State   state  `json:"state"`
 	Value   string `json:"value"`
 	Remedy  string `json:"remedy,omitempty"`
+	// Layer is what the finding is about, where it is one of containment.
+	Layer *sandbox.Layer `json:"layer,omitempty"`
 }
 
 // state judges a finding.
@@ -47,7 +49,9 @@ func (r *report) add(section, name string, s state, remedy, format string, a ...
 		return line == askDoctor || strings.HasSuffix(line, ": "+askDoctor) // this is it
 	})
 	remedy = strings.Join(lines, "\n")
-	r.findings = append(r.findings, finding{section, name, s, redact(fmt.Sprintf(format, a...)), redact(remedy)})
+	r.findings = append(r.findings, finding{
+		Section: section, Name: name, State: s, Value: redact(fmt.Sprintf(format, a...)), Remedy: redact(remedy),
+	})
 }
 
 // blame adds everything that an error says, each part with its remedy.
@@ -183,18 +187,26 @@ func examineBackend(ctx context.Context, r *report, b sandbox.Backend, base sand
 	for _, warning := range u.Warnings {
 		r.add(section, "warning", stateNote, "docker info", "the engine says of itself: %s", warning)
 	}
+	if b.Kind() == sandbox.Host {
+		s := stateOK
+		if base.Mode == sandbox.ModeOff {
+			s = stateNote
+		}
+		r.add(section, "mode", s, "", "%s", modeWords(base.Mode))
+		r.add(section, "network", stateOK, "", "%s", base.Network)
+	}
 	layers, err := b.Capabilities(ctx, base)
 	if err != nil {
 		r.blame(section, "layers", stateNote, err)
 		return true
 	}
 	for _, l := range layers {
-		switch {
-		case l.State != sandbox.Enforced:
-			r.add(section, string(l.ID), stateNote, l.Remedy, "%s: %s", l.State, l.Reason)
-		case l.ID == sandbox.DiskLimit: // of which there are several kinds
-			r.add(section, string(l.ID), stateOK, "", "%s: %s", l.State, l.Mechanism)
+		s := stateOK
+		if l.State != sandbox.Enforced {
+			s = stateNote
 		}
+		r.add(section, string(l.ID), s, l.Remedy, "%s", layerWords(l))
+		r.findings[len(r.findings)-1].Layer = &l
 	}
 	return true
 }
@@ -287,7 +299,14 @@ func (p *program) printReport(r *report) {
 		if f.State == stateProblem {
 			mark = out.styled(styleWarning, mark)
 		}
-		fmt.Fprintf(out, "%s  %-18s %s\n", mark, f.Name, escapeLine(f.Value))
+		value, more := f.Value, ""
+		if l := f.Layer; l != nil && l.Mechanism != "" && l.State != sandbox.Enforced {
+			value, more = redact(string(l.State)+": "+l.Mechanism), redact(l.Reason)
+		}
+		fmt.Fprintf(out, "%s  %-18s %s\n", mark, f.Name, escapeLine(value))
+		if more != "" {
+			fmt.Fprintf(out, "        %-18s %s\n", "", escapeLine(more))
+		}
 		if f.Remedy != "" {
 			for _, line := range strings.Split(f.Remedy, "\n") {
 				fmt.Fprintf(out, "        %-18s → %s\n", "", escapeLine(line))

@@ -102,7 +102,7 @@ func (p *program) printStatus(s statusAnswer) {
 	fmt.Fprintf(out, "configured  %s\n", r.Configured)
 	fmt.Fprintf(out, "resolved    %s\n", cmp.Or(string(r.Resolved), "nothing: code is refused"))
 	if r.Mode != "" {
-		fmt.Fprintf(out, "mode        %s\n", r.Mode)
+		fmt.Fprintf(out, "mode        %s\n", modeWords(r.Mode))
 	}
 	if s.Endpoint != "" {
 		fmt.Fprintf(out, "uses        %s %s (%s)\n", escapeLine(s.Endpoint), escapeLine(s.Version), escapeLine(s.Source))

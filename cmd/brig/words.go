@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"brig/orchestrator/sandbox"
 )
 
 // Words and numbers as a person reads them.
@@ -46,4 +48,24 @@ func count(n int, one string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %ss", n, one)
+}
+
+// modeWords is a mode of the host sandbox with what it means where it is off.
+func modeWords(m sandbox.Mode) string {
+	if m == sandbox.ModeOff {
+		return string(m) + ": not sandboxed"
+	}
+	return string(m)
+}
+
+// layerWords is a layer in one line: its state, what holds it, and the gap.
+func layerWords(l sandbox.Layer) string {
+	parts := []string{string(l.State)}
+	if l.Mechanism != "" {
+		parts = append(parts, l.Mechanism)
+	}
+	if l.Reason != "" && l.State != sandbox.Enforced {
+		parts = append(parts, l.Reason)
+	}
+	return strings.Join(parts, ": ")
 }

@@ -38,11 +38,11 @@ func containment() []row {
 		{"orchestrator.keep_sessions", "", true, "Whether sessions outlive a brig that ends or crashes. With true a container waits for up to 60 seconds for a brig that takes its session over, variables included; session files wait as long as it takes. A session that is closed ends at once either way. With false everything of a session ends with the brig that opened it.", truth{
 			func(c *Config) *bool { return &c.Orchestrator.KeepSessions },
 		}},
-		{"host.sandbox", "HOST_SANDBOX", false, "How strictly the host sandbox is required. require: nothing runs unless every layer that the host sandbox promises is enforced: " + promisedByHost + ", and the self-test has seen since the machine started that each of them holds; brig run tests first where it has not run. Not among them are memory-limit, disk-limit and, as root, process-limit: there brig watches, and ends what exceeds the limit. best-effort: as much as the system can, every gap is announced. off: code runs unsandboxed.", choice[sandbox.Mode]{
+		{"host.sandbox", "HOST_SANDBOX", false, "How strictly the host sandbox is required. require: nothing runs unless every layer that the host sandbox promises is enforced: " + promisedByHost + ", and the self-test has seen since the machine started that each of them holds; brig run tests first where it has not run. Not among them are memory-limit, disk-limit and, as root, process-limit: without a control group brig watches there, and ends what exceeds the limit. best-effort: as much as the system can, every gap is announced. off: code runs not sandboxed, with all your rights; only hygiene, limits and the end of all its processes remain. See docs/host.md.", choice[sandbox.Mode]{
 			at:    func(c *Config) *sandbox.Mode { return &c.Host.Sandbox },
 			words: []sandbox.Mode{sandbox.ModeOff, sandbox.ModeBestEffort, sandbox.ModeRequire},
 		}},
-		{"host.network", "HOST_SANDBOX_NETWORK", false, "What code in the host sandbox may reach. deny: nothing. loopback: a private loopback; no host sandbox has one yet, so code is refused there. allow: everything this machine reaches, which every result then says. Containers are not affected.", choice[sandbox.Network]{
+		{"host.network", "HOST_SANDBOX_NETWORK", false, "What code in the host sandbox may reach. deny: nothing. loopback: a loopback of the session's own, where its own servers and clients meet and nothing of this machine listens; where there can be none, code is refused. allow: everything this machine reaches, which every result then says. Containers are not affected.", choice[sandbox.Network]{
 			at:    func(c *Config) *sandbox.Network { return &c.Host.Network },
 			words: []sandbox.Network{sandbox.NetworkDeny, sandbox.NetworkLoopback, sandbox.NetworkAllow},
 		}},
