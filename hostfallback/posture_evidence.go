@@ -148,7 +148,7 @@ func (e evidence) processesSeen() string {
 func (e evidence) cgroup(file string, value int64) string {
 	c := e.report.Cgroup
 	switch {
-	case c.Applied && value > 0:
+	case value > 0:
 		return fmt.Sprintf("%s=%d in %s", file, value, c.Path)
 	case c.Applied:
 		return file + " is not set in " + c.Path

@@ -298,7 +298,7 @@ func (e evidence) environment() sandbox.Layer {
 // come to the supervisor, which then cannot find them, and nothing else holds them.
 func (e evidence) treeKill() sandbox.Layer {
 	var holds []hold
-	if e.report.Cgroup.Applied && e.report.Cgroup.Kill {
+	if e.report.Cgroup.Kill {
 		holds = append(holds, e.byCgroup("cgroup.kill"))
 	}
 	if e.processes() {

@@ -2,15 +2,37 @@ package hostfallback
 
 import (
 	"fmt"
+	"strings"
 
 	"brig/hostfallback/confine"
 	"brig/orchestrator/sandbox"
 	"brig/orchestrator/wire"
 )
 
+// bound says that the files of the control group are out of the code's reach.
+// They belong to the user, who could raise every limit in them.
+func (e evidence) bound() bool {
+	return e.report.Landlock.Applied || e.report.Namespace.Applied && e.sealed()
+}
+
+// holds says that the control group holds a limit: it was read back, and it is
+// not above what was asked for.
+func (e evidence) holds(got, want int64) bool { return got > 0 && got <= want && e.bound() }
+
 // cgroupCause is why no control group holds a limit; fallback where nobody says.
 func (e evidence) cgroupCause(fallback string) reason {
-	if r := whyNot(e.report.Cgroup.Layer); r.code != codeNotApplied && r.code != confine.CodeNotAsked {
+	c := e.report.Cgroup
+	if (c.Memory > 0 || c.Processes > 0 || c.MilliCPU > 0) && !e.bound() {
+		return why(codeOwnGroup)
+	}
+	if c.Applied {
+		return why(fallback)
+	}
+	r := whyNot(c.Layer)
+	if len(c.Lacks) > 0 {
+		r.cause += ": " + strings.Join(c.Lacks, ", ")
+	}
+	if r.code != codeNotApplied && r.code != confine.CodeNotAsked && r.code != confine.CodeOff {
 		return r
 	}
 	return why(fallback)
@@ -30,7 +52,7 @@ func (e evidence) processLimit() sandbox.Layer {
 	watched := watchedAt(int64(e.watch.Processes))
 	limit := e.report.Limits["nproc"]
 	switch c := e.report.Cgroup; {
-	case c.Applied && c.Processes > 0 && c.Processes <= e.base.Limits.Processes:
+	case e.holds(int64(c.Processes), int64(e.base.Limits.Processes)):
 		return e.limited(true, e.by(sandbox.Layer{State: sandbox.Enforced}, e.byCgroup(fmt.Sprintf("pids.max=%d", c.Processes)), watched, files), "nofile")
 	case e.report.UID == 0:
 		row := partial("", "processes are counted four times a second", why(codeNprocRoot))
@@ -47,9 +69,9 @@ func (e evidence) processLimit() sandbox.Layer {
 func (e evidence) memoryLimit() sandbox.Layer {
 	each := hold{name: fmt.Sprintf("rlimit data=%d", e.report.Limits["data"])}
 	watched := watchedAt(e.watch.Memory)
-	if c := e.report.Cgroup; c.Applied && c.Memory > 0 && c.Memory <= e.base.Limits.Memory {
+	if c := e.report.Cgroup; e.holds(c.Memory, e.base.Limits.Memory) {
 		return e.limited(true, e.by(sandbox.Layer{State: sandbox.Enforced},
-			e.byCgroup(fmt.Sprintf("memory.max=%d without swap", c.Memory)), each, watched), "data")
+			e.byCgroup(fmt.Sprintf("memory.max=%d", c.Memory)), each, watched), "data")
 	}
 	row := e.by(partial("", "all processes together are only measured, four times a second, and ended above the limit", e.cgroupCause(codePerProcess)), each, watched)
 	row.Reason += "; not counted are " + e.unseenMemory()
@@ -91,7 +113,7 @@ func (e evidence) limited(watched bool, row sandbox.Layer, names ...string) sand
 func (e evidence) cpuLimit() sandbox.Layer {
 	limit := e.base.Limits.MilliCPU
 	switch c := e.report.Cgroup; {
-	case c.Applied && c.MilliCPU > 0 && c.MilliCPU <= limit:
+	case e.holds(int64(c.MilliCPU), int64(limit)):
 		return e.by(sandbox.Layer{State: sandbox.Enforced}, e.byCgroup(fmt.Sprintf("cpu.max=%g processors", float64(c.MilliCPU)/1000)))
 	case e.report.CPUs > 0 && e.report.CPUs*1000 <= limit && !e.report.Narrowed:
 		return enforced(fmt.Sprintf("the machine gives brig %d processors, which is within the limit of %g", e.report.CPUs, float64(limit)/1000))

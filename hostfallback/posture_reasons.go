@@ -34,6 +34,7 @@ const (
 	codeSysV          = "sysv-shared"
 	codeNprocRoot     = "nproc-root"
 	codeNprocUser     = "nproc-per-user"
+	codeOwnGroup      = "cgroup-own-files"
 	codePerProcess    = "rlimit-per-process-only"
 	codeDiskWatched   = "disk-watched-only"
 	codeAffinity      = "affinity-can-be-undone"
@@ -98,6 +99,10 @@ func reasons() []reason {
 		{confine.CodeCgroupMissing, "no control groups of version 2 can be seen here", remedyDocker},
 		{confine.CodeCgroupReadOnly, "the control groups are mounted read-only, as in a container", "run brig outside of the container, or start a Docker engine"},
 		{confine.CodeCgroupDelegation, "no control group is delegated to this user", "systemd-run --user --scope -p Delegate=yes brig run, or start a Docker engine"},
+		{confine.CodeCgroupControl, "controllers were not handed down to the control group of this user", "sudo systemctl edit user@.service, with the lines [Service] and Delegate=cpu memory pids, and log in again; or start a Docker engine"},
+		{confine.CodeCgroupOccupied, "other programs run in brig's control group, so it cannot be divided", "systemd-run --user --scope -p Delegate=yes brig run, or start a Docker engine"},
+		{confine.CodeCgroupRefused, "the kernel refused a control group or one of its limits", remedyDocker},
+		{codeOwnGroup, "the files of the control group belong to the user, and nothing keeps the code from them", remedyKernel},
 		{codePerProcess, "the kernel bounds each process by itself", remedyDocker},
 		{codeDiskWatched, "the kernel bounds each file by itself", remedyDocker},
 		{codeAffinity, "code can choose other processors for itself", remedyDocker},

@@ -53,8 +53,8 @@ func calm() *wire.Observed {
 	}
 }
 
-// outside are the namespaces that brig is in.
-func outside() map[string]string {
+// brigSpaces are the namespaces that brig is in.
+func brigSpaces() map[string]string {
 	return map[string]string{"ipc": "ipc:[1]", "mnt": "mnt:[1]", "net": "net:[1]", "pid": "pid:[1]", "user": "user:[1]"}
 }
 
@@ -72,7 +72,7 @@ func TestLayers(t *testing.T) {
 		return func(e *evidence) {
 			e.report.Namespace, e.report.Namespaces = confine.Layer{Code: code, Errno: "EPERM"}, confine.Namespaces{}
 			e.observed.Attempts["stat_outside"], e.observed.Attempts["kill_parent"] = "ok", "EPERM"
-			e.observed.Namespaces = outside()
+			e.observed.Namespaces = brigSpaces()
 			e.report.PrivateShm, e.report.SharedShm = false, true
 		}
 	}
@@ -82,7 +82,7 @@ func TestLayers(t *testing.T) {
 			Root: confine.Layer{Code: confine.CodeMountRefused}, Process: confine.Layer{Code: confine.CodePIDRefused}, Network: confine.Layer{Code: confine.CodeNetRefused},
 		}
 		e.observed.Attempts["stat_outside"], e.observed.Attempts["kill_parent"] = "ok", "EPERM"
-		e.observed.Namespaces["pid"], e.observed.Namespaces["net"] = outside()["pid"], outside()["net"]
+		e.observed.Namespaces["pid"], e.observed.Namespaces["net"] = brigSpaces()["pid"], brigSpaces()["net"]
 	}
 	noLandlock := func(code string) func(*evidence) {
 		return func(e *evidence) {
@@ -247,7 +247,7 @@ func TestLayers(t *testing.T) {
 			e.report.Namespaces.Network, e.report.Landlock.Net, e.report.Seccomp.Filter.Inet = confine.Layer{Code: confine.CodeNetRefused}, false, true
 			e.observed.Attempts["socket_inet"] = "ok"
 		}, map[sandbox.LayerID]string{sandbox.NetOutbound: "off host-network-loopback", sandbox.NetLoopback: "off host-network-loopback"}},
-		{"namespaces that are brig's", func(e *evidence) { e.observed.Namespaces = outside() }, map[sandbox.LayerID]string{
+		{"namespaces that are brig's", func(e *evidence) { e.observed.Namespaces = brigSpaces() }, map[sandbox.LayerID]string{
 			sandbox.FSWrite: "off probe-disagrees", sandbox.FSRead: "off probe-disagrees", sandbox.NetOutbound: "off probe-disagrees", sandbox.NetLoopback: "off probe-disagrees",
 			sandbox.ProcessLimit: "off probe-disagrees", sandbox.Signals: "off probe-disagrees", sandbox.Ptrace: "off probe-disagrees", sandbox.Devices: "off probe-disagrees",
 			sandbox.TreeKill: "off probe-disagrees",
@@ -297,7 +297,7 @@ func TestLayers(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			e := evidence{report: whole(), watch: watched(), observed: calm(), outside: outside(), base: testBaseOf(sandbox.ModeBestEffort)}
+			e := evidence{report: whole(), watch: watched(), observed: calm(), outside: brigSpaces(), base: testBaseOf(sandbox.ModeBestEffort)}
 			c.change(&e)
 			rows := layers(e)
 			if err := sandbox.Complete(rows); err != nil {

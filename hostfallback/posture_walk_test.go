@@ -109,6 +109,7 @@ func allowed(id sandbox.LayerID, e evidence) bool {
 	if r.Landlock.Applied {
 		abi = r.Landlock.Used
 	}
+	bound := abi > 0 || ns && sealed // code cannot write to the files of its group
 	noInet := r.Seccomp.Applied && !r.Seccomp.Filter.Inet
 	switch id {
 	case sandbox.FSWrite:
@@ -135,13 +136,13 @@ func allowed(id sandbox.LayerID, e evidence) bool {
 	case sandbox.KernelSurface, sandbox.DiskLimit:
 		return false
 	case sandbox.MemoryLimit:
-		return r.Cgroup.Applied && r.Cgroup.Memory > 0
+		return bound && r.Cgroup.Memory > 0
 	case sandbox.ProcessLimit:
-		return r.Cgroup.Applied && r.Cgroup.Processes > 0 || r.UID != 0 && ns
+		return bound && r.Cgroup.Processes > 0 || r.UID != 0 && ns
 	case sandbox.CPULimit:
-		return r.Cgroup.Applied && r.Cgroup.MilliCPU > 0 || !r.Narrowed && r.CPUs*1000 <= e.base.Limits.MilliCPU
+		return bound && r.Cgroup.MilliCPU > 0 || !r.Narrowed && r.CPUs*1000 <= e.base.Limits.MilliCPU
 	case sandbox.TreeKill:
-		return e.watch.Subreaper || process || r.Cgroup.Applied && r.Cgroup.Kill
+		return e.watch.Subreaper || process || r.Cgroup.Kill
 	default:
 		return true
 	}
@@ -153,7 +154,7 @@ func named(mechanism string, r confine.Report) error {
 	for word, there := range map[string]bool{
 		"landlock": r.Landlock.Applied, "seccomp": r.Seccomp.Applied, "system call filter": r.Seccomp.Applied,
 		"private root": ns && r.Namespaces.Root.Applied, "mount namespace": ns, "user namespace": ns,
-		"process namespace": ns && r.Namespaces.Process.Applied, "network namespace": ns && r.Namespaces.Network.Applied, "cgroup": r.Cgroup.Applied,
+		"process namespace": ns && r.Namespaces.Process.Applied, "network namespace": ns && r.Namespaces.Network.Applied, "cgroup": r.Cgroup.Path != "",
 	} {
 		if strings.Contains(mechanism, word) && !there {
 			return fmt.Errorf("%q, and there is no %s", mechanism, word)
@@ -233,8 +234,10 @@ func TestWalk(t *testing.T) {
 func TestWalkLimits(t *testing.T) {
 	l := sandbox.DefaultLimits()
 	groups := []confine.Cgroup{{}}
-	for _, code := range []string{confine.CodeCgroupV1, confine.CodeCgroupMissing, confine.CodeCgroupReadOnly, confine.CodeCgroupDelegation, confine.CodeNotAsked, "a code of tomorrow"} {
-		groups = append(groups, confine.Cgroup{Layer: confine.Layer{Code: code, Errno: "EACCES"}, Memory: l.Memory, Processes: l.Processes, MilliCPU: l.MilliCPU, Kill: true})
+	for _, code := range []string{confine.CodeCgroupV1, confine.CodeCgroupMissing, confine.CodeCgroupReadOnly, confine.CodeCgroupDelegation, confine.CodeNotAsked, "a code of tomorrow", confine.CodeCgroupControl, confine.CodeCgroupOccupied, confine.CodeCgroupRefused} {
+		none := confine.Cgroup{Layer: confine.Layer{Code: code, Errno: "EACCES"}}
+		some := confine.Cgroup{Layer: none.Layer, Path: "/a/brig-1", Processes: l.Processes, Kill: true, Lacks: []string{"cpu", "memory"}}
+		groups = append(groups, none, some)
 	}
 	for n := range 16 {
 		c := confine.Cgroup{Layer: confine.Layer{Applied: true}, Path: "/a/brig-1", Kill: n&8 != 0}
@@ -252,13 +255,16 @@ func TestWalkLimits(t *testing.T) {
 	for _, group := range groups {
 		for _, namespaces := range namespaceStates(sandbox.NetworkDeny) {
 			for _, uid := range []int{0, 1000} {
-				for n := range 8 {
+				for n := range 16 {
 					e := evidence{report: whole(), watch: watched(), base: testBaseOf(sandbox.ModeBestEffort)}
 					e.base.Limits = e.base.Limits.WithDefaults()
 					e.report.Namespace, e.report.Namespaces, e.report.Cgroup, e.report.UID = namespaces.Namespace, namespaces.Namespaces, group, uid
 					e.report.Narrowed, e.watch.Subreaper = n&1 != 0, n&2 != 0
 					if n&4 != 0 {
 						e.report.CPUs = 64
+					}
+					if n&8 != 0 {
+						e.report.Landlock = confine.Landlock{Layer: confine.Layer{Code: confine.CodeLandlockNotBuilt}}
 					}
 					for _, id := range []sandbox.LayerID{sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.CPULimit, sandbox.DiskLimit, sandbox.TreeKill} {
 						if err := check(id, e); err != nil {
