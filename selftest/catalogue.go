@@ -8,9 +8,14 @@ import (
 
 // Catalogue lists every probe, in the order of the layers that they are about.
 func Catalogue() []Probe {
-	return slices.Concat(
+	return inWordsOf(goos, everyProbe())
+}
+
+// everyProbe is the catalogue in the words of Linux, which has all of it.
+func everyProbe() []Probe {
+	return written(slices.Concat(
 		filesProbes(), netProbes(), socketProbes(), processProbes(), seclusionProbes(), limitProbes(), secretProbes(), kernelProbes(), controlProbes(),
-	)
+	))
 }
 
 // chosen are the probes that only names, by id or by layer; an empty one names all.

@@ -32,6 +32,8 @@ func signalProbes() []Probe {
 		}
 	}
 	refused := Evidence{"kill", "EPERM", byScope}
+	end := signal("processes-end", "Code cannot end your other programs.", "end a process outside by force", nobody("kill", refused, Evidence{"kill", "EACCES", byScope}))
+	end.Trace, end.Observed = "exit", "a process of brig's is gone"
 	brig := signal("processes-kill-brig", "Code cannot signal brig.", "ask the kernel whether brig could be signalled", nobody("kill", refused))
 	brig.Witness, brig.Trace, brig.Observed = Program, "", "the kernel says that it could; no signal is sent"
 	return []Probe{
@@ -41,7 +43,7 @@ func signalProbes() []Probe {
 			nobody("open", refused, Evidence{"open", "EPERM", byFilter}, Evidence{"open", "ENOSYS", byGuest}, Evidence{"open", "EINVAL", byPIDs})),
 		signal("processes-sigio", "Code cannot have the kernel signal your other programs for it.", "make a process outside the receiver of a pipe's signals",
 			nobody("own", Evidence{"own", "EPERM", byScope}, Evidence{"arrive", "silent", byScope})),
-		brig,
+		end, brig,
 	}
 }
 

@@ -21,10 +21,10 @@ type tally struct {
 
 // weigh makes a probe's result of its attempts. Postures are those of the sessions
 // that the attempts were made in, in the same order.
-func weigh(p Probe, t tried, postures []sandbox.Posture, arch string) tally {
+func weigh(p Probe, t tried, postures []sandbox.Posture, here platform) tally {
 	r := tally{probe: p, result: Result{Probe: p.ID, Layer: p.Layer, Severity: p.Severity, Control: t.control, Verdict: sandbox.NotSupported}}
-	if len(p.Archs) > 0 && !slices.Contains(p.Archs, arch) {
-		r.result.Reason = "it exists on " + strings.Join(p.Archs, ", ") + " only"
+	if reason := p.elsewhere(here); reason != "" {
+		r.result.Reason = reason
 		return r
 	}
 	if len(t.attempts) == 0 {

@@ -1,7 +1,7 @@
 # The decoys of one plot: this process, and a child for each id in argv, which the
 # secret of its command line comes before. They end
 # with the other end of standard input, so that nothing outlives brig.
-import ctypes, json, os, signal, sys
+import ctypes, json, os, signal, subprocess, sys
 
 secret = os.environ["BRIG_DECOY"].encode()
 held = ctypes.create_string_buffer(secret, len(secret))
@@ -57,8 +57,13 @@ for name in ("SIGUSR1", "SIGUSR2", "SIGIO", "SIGHUP", "SIGWINCH"):
 shared = segment() if linux else -1
 pipe, filled = os.pipe()  # a descriptor that whoever opens it again reads the secret from
 os.write(filled, secret)
-children = {}
-for name in sys.argv[2:] if hasattr(os, "fork") else ():
+children, keep = {}, []
+for name in sys.argv[2:]:
+    if not hasattr(os, "fork"):  # another program, which ends with this one's pipe to it
+        child = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import sys\nsys.stdin.read()"], stdin=subprocess.PIPE)
+        keep.append(child)
+        children[name] = child.pid
+        continue
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:

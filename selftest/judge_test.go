@@ -99,7 +99,7 @@ func TestConclude(t *testing.T) {
 			if c.promised {
 				posture.Promised = []sandbox.LayerID{sandbox.FSWrite}
 			}
-			w := weigh(probe, tried{control: c.control, attempts: []Attempt{{In: inFresh, Outcome: c.inside}}}, []sandbox.Posture{posture}, "amd64")
+			w := weigh(probe, tried{control: c.control, attempts: []Attempt{{In: inFresh, Outcome: c.inside}}}, []sandbox.Posture{posture}, platform{"linux", "amd64"})
 			layers, holds, line, _ := conclude(posture, []tally{w})
 			if holds != c.holds || line == "" {
 				t.Errorf("holds %s (%s), want %s", holds, line, c.holds)
@@ -117,7 +117,7 @@ func TestOneUndecidedAttemptSpoilsALayer(t *testing.T) {
 	ok, held := Outcome{Ran: true, OK: true}, Outcome{Ran: true, Sign: "EROFS"}
 	posture := sandbox.Posture{Layers: []sandbox.Layer{{ID: sandbox.FSWrite, State: sandbox.Enforced}}, Promised: []sandbox.LayerID{sandbox.FSWrite}}
 	one := func(inside, control Outcome) tally {
-		return weigh(probe, tried{control: control, attempts: []Attempt{{In: inFresh, Outcome: inside}}}, []sandbox.Posture{posture}, "amd64")
+		return weigh(probe, tried{control: control, attempts: []Attempt{{In: inFresh, Outcome: inside}}}, []sandbox.Posture{posture}, platform{"linux", "amd64"})
 	}
 	for name, c := range map[string]struct {
 		second tally
@@ -143,7 +143,7 @@ func TestWarmCounts(t *testing.T) {
 	ok, held := Outcome{Ran: true, OK: true}, Outcome{Ran: true, Sign: "EROFS"}
 	posture := sandbox.Posture{Layers: []sandbox.Layer{{ID: sandbox.FSWrite, State: sandbox.Enforced}}}
 	for _, order := range [][]Attempt{{{Outcome: held}, {Outcome: ok}}, {{Outcome: ok}, {Outcome: held}}} {
-		w := weigh(probe, tried{control: ok, attempts: order}, []sandbox.Posture{posture, posture}, "amd64")
+		w := weigh(probe, tried{control: ok, attempts: order}, []sandbox.Posture{posture, posture}, platform{"linux", "amd64"})
 		if w.result.Verdict != sandbox.Allowed || !w.lied {
 			t.Errorf("%+v", w.result)
 		}
@@ -152,7 +152,7 @@ func TestWarmCounts(t *testing.T) {
 
 // TestArchitecture: what does not exist here is neither held nor open.
 func TestArchitecture(t *testing.T) {
-	w := weigh(Probe{ID: "p", Archs: []string{"amd64"}}, tried{}, nil, "arm64")
+	w := weigh(Probe{ID: "p", Archs: []string{"amd64"}}, tried{}, nil, platform{"linux", "arm64"})
 	if w.result.Verdict != sandbox.NotSupported || w.result.Reason == "" {
 		t.Errorf("%+v", w.result)
 	}

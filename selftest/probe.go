@@ -30,6 +30,9 @@ type Probe struct {
 	Stage Stage
 	Bound time.Duration // of one attempt; zero: AttemptBound
 	Archs []string      // GOARCH values it exists on; nil: all
+	// Systems are GOOS values that its attempt is written for; nil: all. Elsewhere what
+	// it is about does not exist, or is had in a way that another probe tries.
+	Systems []string
 }
 
 // AttemptBound is how long one attempt may take. Reaching it is inconclusive.

@@ -59,6 +59,8 @@ type trial struct {
 	done int
 }
 
+func thisPlatform() platform { return platform{system: goos, arch: runtime.GOARCH} }
+
 // shared is what one session of the Shared stage, or the control, came to.
 type shared struct {
 	outcomes map[string]Outcome
@@ -74,8 +76,9 @@ const (
 )
 
 func (t *trial) run(ctx context.Context, probes []Probe) (Report, error) {
-	common := slices.DeleteFunc(slices.Clone(probes), func(p Probe) bool { return p.Stage != Shared })
-	limited := slices.DeleteFunc(slices.Clone(probes), func(p Probe) bool { return p.Stage != Limits })
+	here := slices.DeleteFunc(slices.Clone(probes), func(p Probe) bool { return p.elsewhere(thisPlatform()) != "" })
+	common := slices.DeleteFunc(slices.Clone(here), func(p Probe) bool { return p.Stage != Shared })
+	limited := slices.DeleteFunc(slices.Clone(here), func(p Probe) bool { return p.Stage != Limits })
 	// Every plot before any session: a session may inherit what a plot leaves open.
 	plots, err := t.plots([]string{inControl, inFresh, inWarm}, common)
 	if err != nil {
@@ -233,7 +236,7 @@ func (t *trial) report(probes []Probe, control, fresh, warm shared, limits map[s
 				postures[1] = fresh.posture
 			}
 		}
-		w := weigh(p, got, postures, runtime.GOARCH)
+		w := weigh(p, got, postures, thisPlatform())
 		all = append(all, w)
 		r.Probes = append(r.Probes, w.result)
 		t.decided(&w.result)

@@ -3,7 +3,6 @@ package selftest
 import (
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,25 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-const mostAddresses = 4 // of the machine that are listened on
-
-// machineAddresses are this machine's own but the loopback ones, bridges of engines included.
-func machineAddresses() []string {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil
-	}
-	var found []string
-	for _, a := range all {
-		n, ok := a.(*net.IPNet)
-		if !ok || n.IP.IsLoopback() || n.IP.IsLinkLocalUnicast() || len(found) == mostAddresses {
-			continue
-		}
-		found = append(found, n.IP.String())
-	}
-	return found
-}
 
 // devices are those that this process can open, of a list on which opening and
 // closing does nothing by itself.
@@ -127,40 +107,6 @@ func (y *yard) listenAbstract() any {
 		return nil
 	}
 	return name
-}
-
-// listenFifo makes a pipe with a name. It is held open for both directions: whoever
-// opens it for writing finds a reader, and the reader never sees an end.
-func (y *yard) listenFifo() any {
-	path := filepath.Join(y.dir, "fifo")
-	if unix.Mkfifo(path, 0o600) != nil {
-		return nil
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil
-	}
-	y.heard.keep(f)
-	y.heard.active.Go(func() {
-		said := make([]byte, helloLength)
-		for {
-			n, err := f.Read(said)
-			if err != nil {
-				return
-			}
-			y.heard.hear(said[:n])
-		}
-	})
-	return path
-}
-
-// identity tells a directory from all others that this kernel knows.
-func identity(info fs.FileInfo) string {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return ""
-	}
-	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 }
 
 // inode is what the system notes of every change of a file, its attributes included.

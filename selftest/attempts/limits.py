@@ -6,16 +6,44 @@ SMALL = T.get("limits") or {}
 BEAT_LIFE = 25  # seconds after which a heartbeat ends itself, longer than anybody may take to end its session
 
 
+# A heartbeat of a system that has no fork: a program of its own, which asks to be left out of whatever holds its starter.
+_BEATS = """
+import os, sys, time
+ends = time.monotonic() + %d
+with open(sys.argv[1], "ab", buffering=0) as f:
+    f.write(b".")
+    print(os.getpid(), flush=True)
+    while time.monotonic() < ends:
+        f.write(b".")
+        time.sleep(0.02)
+""" % BEAT_LIFE
+
+
+def _spawn(path):
+    import subprocess
+    # CREATE_NEW_PROCESS_GROUP and CREATE_NO_WINDOW, and if it may CREATE_BREAKAWAY_FROM_JOB
+    for flags in (0x200 | 0x08000000 | 0x01000000, 0x200 | 0x08000000):
+        try:
+            p = subprocess.Popen([sys.executable, "-I", "-S", "-c", _BEATS, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, creationflags=flags)
+            break
+        except PermissionError:
+            pass
+    else:
+        raise PermissionError(errno.EACCES, "no process can be started")
+    return int(p.stdout.readline())
+
+
 def _beat(name=""):
     """Starts a heartbeat that has left its group, its session and its parent, and returns when it beats."""
+    if not hasattr(os, "fork"):
+        return _spawn(BEAT + name)
     r, w = os.pipe()
     first = os.fork()
     if first == 0:
         try:
             os.setsid()
             if os.fork() == 0:
-                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                    signal.signal(number, signal.SIG_IGN)
+                deaf()
                 if sys.platform == "linux":
                     libc.prctl(1, 0, 0, 0, 0)  # PR_SET_PDEATHSIG: nobody's end is told to it
                 fd = os.open(BEAT + name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -35,6 +63,13 @@ def _beat(name=""):
     return int(pid)
 
 
+def deaf():
+    """Takes no notice of what asks to end. Only the first thread of a program may say so."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name) and threading.current_thread() is threading.main_thread():
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
 def _grows(path):
     before = os.stat(path).st_size
     time.sleep(0.15)
@@ -43,6 +78,15 @@ def _grows(path):
 
 def _survive(name):
     """The control: a tree whose head is killed as a group, as one would without more."""
+    if not hasattr(os, "fork"):
+        pid = _spawn(BEAT + name)  # nothing ends it with its starter there
+        try:
+            step("kill")
+            if not _grows(BEAT + name):
+                raise Missed("absent", "it ended by itself")
+        finally:
+            os.kill(pid, signal.SIGTERM)
+        return "it beats on"
     r, w = os.pipe()
     head = os.fork()
     if head == 0:
@@ -78,8 +122,7 @@ def survive_close():
 @attempt("clock-ignore")
 def clock_ignore():
     """Runs on past the time of the run and takes no notice of signals. In a session it is the run itself that does."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    deaf()
     ends = time.monotonic() + 0.7
     while time.monotonic() < ends:
         pass
@@ -89,6 +132,8 @@ def clock_ignore():
 @attempt("limit-processes")
 def processes():
     most, children = SMALL["processes"] + 24, []
+    if not hasattr(os, "fork"):
+        return _programs(most)
     try:
         step("fork")
         while len(children) < most:
@@ -111,6 +156,29 @@ def processes():
                 os.waitpid(pid, 0)
             except OSError:
                 pass
+
+
+def _programs(most):
+    """The same with small programs that wait for input, where there is no fork."""
+    import subprocess
+    command, started = [os.path.join(os.environ.get("SYSTEMROOT", "C:\\Windows"), "System32", "cmd.exe"), "/d", "/c", "set /p x="], []
+    step("fork")
+    try:
+        while len(started) < most:
+            started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        step("hold")
+        time.sleep(0.1)
+        gone = [p for p in started if p.poll() is not None]
+        if gone:
+            raise Missed("SIGKILL", "%d of %d were ended" % (len(gone), most))
+        return "%d processes at once" % len(started)
+    except OSError as e:
+        if getattr(e, "winerror", 0) in (1816, 1455):  # ERROR_NOT_ENOUGH_QUOTA, ERROR_COMMITMENT_LIMIT
+            raise Missed("EAGAIN", "%s after %d" % (e, len(started)))
+        raise
+    finally:
+        for p in started:
+            p.kill()
 
 
 @attempt("limit-open-files")
@@ -185,10 +253,12 @@ def _fill(size):
     """Memory that is really there."""
     import mmap
     step("allocate")
-    m = mmap.mmap(-1, size)
+    # A mapping of the system's own paging file is counted for nobody on the system that has no fork.
+    m = mmap.mmap(-1, size) if hasattr(os, "fork") else bytearray(size)
     step("touch")
-    for at in range(0, size, 4096):
-        m[at] = 1
+    block = b"\1" * (128 << 10)
+    for at in range(0, size - len(block) + 1, len(block)):
+        m[at:at + len(block)] = block
     return m
 
 
@@ -205,6 +275,8 @@ def memory():
 def memory_tree():
     """Each of three is well within the limit, and together they are not."""
     size, children = SMALL["memory"] // 2, []
+    if not hasattr(os, "fork"):
+        return _several(size)
     r, w = os.pipe()
     try:
         step("fork")
@@ -249,6 +321,22 @@ def memory_tree():
                 os.waitpid(pid, 0)
             except OSError:
                 pass
+
+
+def _several(size):
+    import subprocess
+    text, started = "import sys\nm = bytearray(%d)\nfor at in range(0, len(m), 4096): m[at] = 1\nprint(1, flush=True)\nsys.stdin.read()\n" % size, []
+    step("touch")
+    try:
+        for _ in range(3):
+            started.append(subprocess.Popen([sys.executable, "-I", "-S", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
+        for p in started:
+            if not p.stdout.readline():
+                raise OSError(errno.ENOMEM, "one of three got no memory")
+        return "%d bytes in three processes" % (3 * size)
+    finally:
+        for p in started:
+            p.kill()
 
 
 def _throttled():

@@ -44,10 +44,11 @@ def talk(s, where, name, how="connect"):
     try:
         s.connect(tuple(where) if isinstance(where, list) else where)
     except BlockingIOError as e:
-        if e.errno != errno.EINPROGRESS:
+        if e.errno not in (errno.EINPROGRESS, getattr(errno, "WSAEWOULDBLOCK", errno.EINPROGRESS)):
             raise
         step(how.replace("connect", "reply"))
-        if not select.select([], [s], [], 0.5)[1]:
+        # One system tells of a refusal by the third list alone.
+        if not any(select.select([], [s], [s], 0.5)[1:]):
             raise Missed("unanswered", "nothing answered the connection")
         late = s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if late:

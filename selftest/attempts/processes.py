@@ -34,6 +34,14 @@ def _():
     os.kill(pid, signal.SIGUSR1)
 
 
+@attempt("processes-end")
+def _():
+    """Ends a process that is there for nothing else."""
+    pid = decoy("processes-end")["pid"]
+    step("kill")
+    os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))  # without it, every signal ends
+
+
 @attempt("processes-thread-kill")
 def _():
     pid = decoy("processes-thread-kill")["pid"]

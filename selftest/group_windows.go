@@ -1,5 +1,3 @@
-//go:build !unix
-
 package selftest
 
 import (
@@ -9,4 +7,6 @@ import (
 
 func ownGroup(*exec.Cmd) {}
 
+// killGroup ends the process alone: what it has started ends with its pipes, or by
+// itself in a bounded time.
 func killGroup(p *os.Process) { _ = p.Kill() }

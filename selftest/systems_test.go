@@ -1,0 +1,70 @@
+package selftest
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"brig/orchestrator/sandbox"
+)
+
+// TestSystems: every pattern names a probe, the layers that a Mac or Windows confines
+// have probes there, and each is worded as what holds it there.
+func TestSystems(t *testing.T) {
+	all := everyProbe()
+	for _, pattern := range append(onLinux(), onUnix()...) {
+		if !slices.ContainsFunc(all, func(p Probe) bool { ok, _ := path.Match(pattern, p.ID); return ok }) {
+			t.Errorf("%s is no probe", pattern)
+		}
+	}
+	for system, layers := range map[string][]sandbox.LayerID{
+		"linux": sandbox.Layers(),
+		"darwin": {
+			sandbox.FSWrite, sandbox.FSRead, sandbox.NetOutbound, sandbox.NetLoopback, sandbox.UnixSockets, sandbox.ProcessLimit, sandbox.MemoryLimit,
+			sandbox.DiskLimit, sandbox.OutputLimit, sandbox.WallClock, sandbox.Signals, sandbox.InheritedFDs, sandbox.Environment, sandbox.Devices, sandbox.TreeKill,
+		},
+		"windows": {
+			sandbox.FSWrite, sandbox.FSRead, sandbox.NetOutbound, sandbox.NetLoopback, sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.DiskLimit,
+			sandbox.OutputLimit, sandbox.WallClock, sandbox.Signals, sandbox.Environment, sandbox.TreeKill,
+		},
+	} {
+		for _, l := range layers {
+			if !slices.ContainsFunc(all, func(p Probe) bool { return p.Layer == l && p.elsewhere(platform{system, "amd64"}) == "" }) {
+				t.Errorf("nothing tries %s on %s", l, system)
+			}
+		}
+		for _, p := range inWordsOf(system, everyProbe()) {
+			if p.elsewhere(platform{system, "amd64"}) != "" {
+				w := weigh(p, tried{}, nil, platform{system, "amd64"})
+				if w.result.Verdict != sandbox.NotSupported || w.undecided {
+					t.Errorf("%s on %s: %+v", p.ID, system, w.result)
+				}
+				continue
+			}
+			for _, e := range p.Blocked {
+				if system != "linux" && strings.Contains(e.By, "Landlock") && (system == "darwin" || e.Sign == "EACCES" && (p.Layer == sandbox.FSRead || p.Layer == sandbox.FSWrite)) {
+					t.Errorf("%s on %s is held by %s", p.ID, system, e.By)
+				}
+			}
+		}
+	}
+	for _, p := range inWordsOf("darwin", everyProbe()) {
+		if _, ok := p.evidence(Outcome{Ran: true, Step: "open", Sign: "EPERM"}); p.ID == "files-read" && !ok {
+			t.Error("Seatbelt's answer to a read is not predicted")
+		}
+	}
+	if l := limitsProbe(t, "windows", "limit-memory"); l != byJob {
+		t.Errorf("no memory on Windows is by %q", l)
+	}
+}
+
+func limitsProbe(t *testing.T, system, id string) string {
+	t.Helper()
+	for _, p := range inWordsOf(system, everyProbe()) {
+		if e, ok := p.evidence(Outcome{Ran: true, Step: "allocate", Sign: "ENOMEM"}); p.ID == id && ok {
+			return e.By
+		}
+	}
+	return ""
+}
