@@ -35,11 +35,15 @@ func agreesOn(goarch string, plan confine.Plan, r confine.Report) error {
 	if len(r.Variables) != len(plan.Env) {
 		return wrong("environment")
 	}
+	if part := untold(plan, r); part != "" {
+		return wrong(part)
+	}
 	if s := r.Seccomp; s.Applied {
 		if want, ok := confine.FilterHash(goarch, s.Filter); !ok || s.Hash != want {
 			return wrong("filter")
 		}
-		if s.Filter.Inet != plan.Inet() || s.Filter.Unix && r.Landlock.Used < 9 {
+		inet := plan.Network == confine.NetworkAllow || plan.Network == confine.NetworkLoopback && r.Namespaces.Loopback
+		if s.Filter.Inet != inet || s.Filter.Unix != confine.UnixConfined(r) {
 			return wrong("filter variant")
 		}
 		if plan.Mode == confine.ModeRequire && s.Filter.Metadata && !r.Namespace.Applied {
@@ -47,4 +51,45 @@ func agreesOn(goarch string, plan confine.Plan, r confine.Report) error {
 		}
 	}
 	return nil
+}
+
+// untold names a part that is neither there nor missing for a reason, or that is
+// there although it was not to be. Nothing is left out in silence.
+func untold(plan confine.Plan, r confine.Report) string {
+	n, wanted := r.Namespaces, plan.Mode != confine.ModeOff
+	told := func(l confine.Layer) bool {
+		if l.Applied {
+			return l.Code == "" && l.Errno == ""
+		}
+		return l.Code != "" && (l.Code == confine.CodeOff) != wanted
+	}
+	switch {
+	case !told(r.Landlock.Layer):
+		return "landlock"
+	case !told(r.Seccomp.Layer):
+		return "seccomp"
+	case !told(r.Namespace) || wanted && plan.Namespace && r.Namespace.Code == confine.CodeNotAsked:
+		return "namespaces"
+	}
+	if !r.Namespace.Applied {
+		if n.Root.Applied || n.Process.Applied || n.Network.Applied || n.Loopback {
+			return "parts of no namespace"
+		}
+		return ""
+	}
+	for name, l := range map[string]confine.Layer{"root": n.Root, "processes": n.Process, "network": n.Network} {
+		if !told(l) || l.Code == confine.CodeNotAsked {
+			return name
+		}
+	}
+	if shared := n.Network.Code == confine.CodeNetShared; shared != (plan.Network == confine.NetworkAllow) {
+		return "shared network"
+	}
+	if n.Loopback != (plan.Network == confine.NetworkLoopback && n.Network.Applied) {
+		return "loopback"
+	}
+	if n.Root.Applied && !r.PrivateShm {
+		return "shared memory"
+	}
+	return ""
 }

@@ -100,7 +100,7 @@ func TestPosture(t *testing.T) {
 	}
 	for id, word := range map[sandbox.LayerID]string{
 		sandbox.FSWrite: "write_root=", sandbox.FSRead: "list_outside=", sandbox.NetOutbound: "socket_inet=", sandbox.NetLoopback: "interfaces: ",
-		sandbox.UnixSockets: "socket_unix=", sandbox.ProcessLimit: "nproc=256 nofile=1024; watched=256", sandbox.MemoryLimit: "data=1073741824",
+		sandbox.UnixSockets: "stat_outside=ENOENT", sandbox.ProcessLimit: "nproc=256 nofile=1024; watched=256", sandbox.MemoryLimit: "data=1073741824",
 		sandbox.CPULimit: "sched_getaffinity=", sandbox.DiskLimit: "fsize=1073741824; watched=2147483648", sandbox.OutputLimit: "keeps=1048576 logs=67108864",
 		sandbox.WallClock: "SUBREAPER=1", sandbox.NoNewPrivs: "NoNewPrivs=1; PR_GET_NO_NEW_PRIVS=1", sandbox.Capabilities: "capget=0000000000000000",
 		sandbox.SyscallFilter: "Seccomp=2", sandbox.Signals: "kill_parent=", sandbox.Ptrace: "ptrace_traceme=", sandbox.InheritedFDs: "open at exec: 0,1,2;",

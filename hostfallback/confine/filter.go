@@ -44,6 +44,17 @@ type Filter struct {
 	Metadata bool `json:"metadata"` // chmod, chown, utime and setxattr may be called
 }
 
+// UnixConfined says that unix sockets of the user are out of reach, so that the
+// instance may have its own: Landlock tells them apart, or neither their paths
+// nor their abstract names are there.
+func UnixConfined(r Report) bool {
+	n, l := r.Namespaces, r.Landlock
+	if l.Applied && l.Used >= 9 {
+		return true
+	}
+	return r.Namespace.Applied && n.Root.Applied && (n.Network.Applied || l.Applied && l.Used >= 6)
+}
+
 // group is a list of calls that are refused whatever their arguments are.
 type group struct {
 	errno uint32

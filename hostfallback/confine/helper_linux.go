@@ -91,6 +91,8 @@ type helper struct {
 	plan   Plan
 	order  order
 	report Report
+	survey *Survey  // what the machine has at the paths of the plan
+	own    []string // file systems in memory that only this instance has
 	open   *os.File // lists this process's descriptors; opened before that could be refused
 }
 
@@ -113,7 +115,6 @@ func (h *helper) apply() *Failure {
 		{StageNamespace, h.namespace},
 		{StageNetwork, h.network},
 		{StageNamespace, h.mounts},
-		{StageProc, h.proc},
 		{StageSession, h.session},
 		{StageFiles, h.files},
 		{StageLimits, h.limits},
@@ -221,7 +222,11 @@ func (h *helper) handover() error {
 }
 
 // failure describes err; the errno travels as a number, because its text differs between systems.
+// A step may have named its stage itself.
 func failure(stage string, err error) *Failure {
+	if named := (*Failure)(nil); errors.As(err, &named) {
+		return named
+	}
 	f := &Failure{Stage: stage, Text: err.Error()}
 	if errno := unix.Errno(0); errors.As(err, &errno) {
 		f.Errno = int(errno)

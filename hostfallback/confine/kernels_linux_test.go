@@ -2,6 +2,7 @@ package confine
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -31,7 +32,8 @@ func TestSabotage(t *testing.T) {
 		{name: "seccomp", kernel: []string{answers("seccomp", unix.EPERM)}, stage: StageSeccomp, errno: unix.EPERM},
 		{name: "privileges", kernel: []string{answers("capset", unix.EINVAL), answers("unshare", unix.EPERM)}, change: func(p *Plan) { p.Namespace = false }, stage: StagePrivs, errno: unix.EINVAL},
 		{name: "exec missing", change: missing, stage: StageExec, errno: unix.ENOENT},
-		{name: "exec refused", change: func(p *Plan) { p.Grants.Execute = nil }, stage: StageExec, errno: unix.EACCES},
+		{name: "exec not there", change: func(p *Plan) { p.Grants.Execute = nil }, stage: StageExec, errno: unix.ENOENT},
+		{name: "exec refused", kernel: []string{answers("pivot_root", unix.EPERM)}, change: func(p *Plan) { p.Grants.Execute = nil }, stage: StageExec, errno: unix.EACCES},
 		{name: "scratch missing", change: func(p *Plan) { p.Namespace, p.Scratch = false, p.Scratch+"/none" }, stage: StageSession, errno: unix.ENOENT},
 		{name: "lock missing", change: func(p *Plan) { p.Home += "/none" }, stage: StageLock, errno: unix.ENOENT},
 	}
@@ -90,7 +92,7 @@ func TestKernels(t *testing.T) {
 			return !r.Namespace.Applied && (r.Namespace.Code == CodeMountOldKernel || r.Namespace.Code == CodeUsernsAppArmor)
 		}},
 		{"no users", []string{answers("newuser", unix.EPERM)}, ModeBestEffort, func(r Report) bool {
-			return !r.Namespace.Applied && r.Namespace.Errno == "EPERM" && r.Namespaces == Namespaces{}
+			return !r.Namespace.Applied && r.Namespace.Errno == "EPERM" && reflect.DeepEqual(r.Namespaces, Namespaces{})
 		}},
 		{"no processes", []string{answers("newpid", unix.ENOSPC)}, ModeBestEffort, func(r Report) bool {
 			n := r.Namespaces

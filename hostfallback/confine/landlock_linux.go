@@ -3,7 +3,6 @@ package confine
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -22,24 +21,6 @@ func presets() []landlock.Config {
 
 // erratumSignals is the fix without which scoping of signals does not hold.
 const erratumSignals = 1 << 1
-
-// Rights by what a grant is for. Rights beyond the preset in use are removed.
-const (
-	rightsRead    = ll.AccessFSReadFile | ll.AccessFSReadDir
-	rightsExecute = rightsRead | ll.AccessFSExecute
-	// Without execute: a program that code writes cannot be started by its path.
-	// (It can be started from memory, under the same confinement, so that is no
-	// claim; it keeps a planted file from being run by accident.) Without
-	// devices too.
-	rightsWrite = rightsRead | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRemoveDir |
-		ll.AccessFSRemoveFile | ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSock |
-		ll.AccessFSMakeFifo | ll.AccessFSMakeSym | ll.AccessFSRefer
-	rightsDevice = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate
-	// The machine's own /dev/shm: semaphores can be made, others' cannot be listed.
-	rightsSharedShm = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSMakeReg | ll.AccessFSRemoveFile | ll.AccessFSTruncate
-	// What a rule on a file that is no directory may say.
-	rightsOfFile = ll.AccessFSExecute | ll.AccessFSWriteFile | ll.AccessFSReadFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev
-)
 
 // landlock enforces the strictest preset that the kernel knows, strictly: it is
 // chosen by the version the kernel reports, and any error ends the start.
@@ -77,7 +58,14 @@ func (h *helper) landlock() error {
 	}
 	r.Net = config.HandledAccessNet != 0
 	r.Handled = Handled{FS: uint64(config.HandledAccessFS), Net: uint64(config.HandledAccessNet), Scoped: uint64(config.Scoped)}
-	rules := h.rules(config.HandledAccessFS)
+	var rules []landlock.Rule
+	for _, rule := range h.plan.Rules(h.look(), h.own...) {
+		if rights := landlock.AccessFSSet(rule.Rights) & config.HandledAccessFS; rights != 0 {
+			rules = append(rules, landlock.PathAccess(rights, rule.Path))
+			h.count(rule)
+		}
+	}
+	r.Missing = h.plan.Ungranted(h.look())
 	fd, flags, err := config.NewRulesetFD(rules...)
 	if err != nil {
 		return err
@@ -92,38 +80,20 @@ func (h *helper) landlock() error {
 	return nil
 }
 
-// rules turns the grants into rules for what really is at each path. handled
-// are the rights that the preset knows.
-func (h *helper) rules(handled landlock.AccessFSSet) []landlock.Rule {
-	var rules []landlock.Rule
-	grant := func(count *int, rights landlock.AccessFSSet, paths ...string) {
-		for _, path := range paths {
-			info, err := os.Stat(path)
-			if err != nil {
-				h.report.Landlock.Missing = append(h.report.Landlock.Missing, path)
-				continue
-			}
-			set := rights & handled
-			if !info.IsDir() {
-				set &= rightsOfFile
-			}
-			if set != 0 {
-				rules = append(rules, landlock.PathAccess(set, path))
-				*count++
-			}
-		}
-	}
+// count notes a rule by what it is for.
+func (h *helper) count(rule Rule) {
 	by := &h.report.Landlock.ByKind
-	grant(&by.Write, rightsWrite, h.plan.Workspace, h.plan.Scratch)
-	grant(&by.Execute, rightsExecute, h.plan.Grants.Execute...)
-	grant(&by.Read, rightsRead, h.plan.Grants.Read...)
-	grant(&by.Devices, rightsDevice, h.plan.Grants.Devices...)
-	switch {
-	case h.report.PrivateShm:
-		grant(&by.Shm, rightsWrite, "/dev/shm")
-	case h.plan.Mode == ModeBestEffort:
-		h.report.SharedShm = true
-		grant(&by.Shm, rightsSharedShm, "/dev/shm")
+	switch rule.For {
+	case ForWrite:
+		by.Write++
+	case ForExecute:
+		by.Execute++
+	case ForRead:
+		by.Read++
+	case ForDevice:
+		by.Devices++
+	case ForShm:
+		by.Shm++
+		h.report.SharedShm = !h.report.PrivateShm
 	}
-	return rules
 }

@@ -18,30 +18,37 @@ const mappingsPerTick = 200_000
 type memory struct {
 	limit int64
 	shm   *os.File // the instance's own /dev/shm, or nil
+	tmp   *os.File // the same of /tmp
 }
 
 // watchMemory prepares the measuring of a tree. Without an own /dev/shm, files
 // there are the user's; those of the instance count while it has them open.
 func watchMemory(limit int64, runner int) *memory {
-	m := &memory{limit: limit}
-	var own, shared unix.Stat_t
-	// The way through a process leads into its view of the file system.
-	fd, err := unix.Open("/proc/"+strconv.Itoa(runner)+"/root/dev/shm", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return &memory{limit: limit, shm: privately(runner, shmRoot), tmp: privately(runner, tmpDir)}
+}
+
+// privately opens a directory that another file system has for the runner than
+// for this process. The way through a process leads into its view of the files.
+func privately(runner int, dir string) *os.File {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(runner)+"/root"+dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return m
+		return nil
 	}
-	m.shm = os.NewFile(uintptr(fd), "shm")
-	if unix.Fstat(fd, &own) != nil || unix.Stat("/dev/shm", &shared) != nil || own.Dev == shared.Dev {
-		m.close()
+	var own, shared unix.Stat_t
+	if unix.Fstat(fd, &own) == nil && (unix.Stat(dir, &shared) != nil || own.Dev != shared.Dev) {
+		return os.NewFile(uintptr(fd), dir)
 	}
-	return m
+	_ = unix.Close(fd) // a path only
+	return nil
 }
 
 func (m *memory) close() {
-	if m.shm != nil {
-		_ = m.shm.Close() // a path only
-		m.shm = nil
+	for _, f := range []*os.File{m.shm, m.tmp} {
+		if f != nil {
+			_ = f.Close() // a path only
+		}
 	}
+	m.shm, m.tmp = nil, nil
 }
 
 // of sums anonymous memory, page tables, and shared memory whether it is mapped
@@ -93,10 +100,15 @@ func (m *memory) of(pids []int) int64 {
 	return private + max(shared, objects)
 }
 
-// shmUse is what all files of the instance's own /dev/shm hold, with a name or without.
+// shmUse is what all files of the instance's own /dev/shm and /tmp hold, with a
+// name or without.
 func (m *memory) shmUse() int64 {
+	return inMemory(m.shm) + inMemory(m.tmp)
+}
+
+func inMemory(f *os.File) int64 {
 	var st unix.Statfs_t
-	if m.shm == nil || unix.Fstatfs(int(m.shm.Fd()), &st) != nil {
+	if f == nil || unix.Fstatfs(int(f.Fd()), &st) != nil {
 		return 0
 	}
 	return int64(st.Blocks-st.Bfree) * int64(st.Bsize)

@@ -9,27 +9,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mounts gives the helper its own view of the file system: everything is
-// read-only except workspace and scratch, and shared memory is private. That
-// closes what Landlock does not see (owner, mode, times and attributes of every
-// file of the user) and lets multiprocessing have its semaphores.
+// mounts gives the helper its own view of the file system.
 func (h *helper) mounts() error {
-	if !h.report.Namespace.Applied {
+	switch n := h.report.Namespaces; {
+	case !h.report.Namespace.Applied:
+		return nil
+	case n.Root.Applied:
+		return h.root()
+	default:
+		if err := h.guard(); err != nil || !n.Process.Applied || h.plan.without("proc") {
+			return err
+		}
+		if err := mountProc("/proc"); err != nil {
+			return failure(StageProc, err)
+		}
 		return nil
 	}
+}
+
+// guard is the view where there is no private root: everything is read-only except workspace and scratch, and shared memory is private. That
+// closes what Landlock does not see (owner, mode, times and attributes of every
+// file of the user) and lets multiprocessing have its semaphores.
+func (h *helper) guard() error {
 	writable := []string{h.plan.Workspace, h.plan.Scratch}
 	for _, dir := range writable {
 		if err := mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return err
 		}
 	}
-	const shm = "/dev/shm"
+	const shm = shmRoot
 	if _, err := os.Stat(shm); err == nil && !h.plan.without("shm") {
 		size := "size=" + strconv.FormatInt(max(h.plan.Limits.Memory/2, 1<<20), 10)
 		if err := mount("tmpfs", shm, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, size+",mode=1777"); err != nil {
 			return err
 		}
-		h.report.PrivateShm = true
+		h.report.PrivateShm, h.own = true, []string{shm}
 		writable = append(writable, shm)
 	}
 	readOnly := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}
@@ -44,20 +58,17 @@ func (h *helper) mounts() error {
 	return nil
 }
 
-// proc mounts the /proc of the own process namespace, which shows nothing of
+// mountProc mounts the /proc of the own process namespace, which shows nothing of
 // the processes outside. The kernel refuses that where parts of the /proc that
 // is there are covered, because a fresh one would show them.
-func (h *helper) proc() error {
-	if !h.report.Namespaces.Process.Applied || h.plan.without("proc") {
-		return nil
-	}
-	if err := mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+func mountProc(at string) error {
+	if err := mount("proc", at, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return err
 	}
-	if err := mountAttr("/proc", 0, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+	if err := mountAttr(at, 0, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 		return err
 	}
-	if self, err := os.Readlink("/proc/self"); err != nil || self != "1" {
+	if self, err := os.Readlink(at + "/self"); err != nil || self != "1" {
 		return errors.Join(err, fmt.Errorf("/proc says that this is process %q", self))
 	}
 	return nil

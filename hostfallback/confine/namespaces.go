@@ -3,7 +3,7 @@ package confine
 // asked are the parts of a namespace sandbox that a policy wants, beside the
 // namespaces that they rest on. What is not wanted carries the reason.
 func (p Policy) asked() Namespaces {
-	n := Namespaces{Root: Layer{Code: CodeNotAsked}, Process: Layer{Applied: true}, Network: Layer{Applied: true}}
+	n := Namespaces{Root: Layer{Applied: true}, Process: Layer{Applied: true}, Network: Layer{Applied: true}}
 	if p.Network == NetworkAllow {
 		n.Network = Layer{Code: CodeNetShared}
 	}

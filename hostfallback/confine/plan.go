@@ -101,6 +101,9 @@ type Namespaces struct {
 	Network Layer `json:"network"`
 	// Loopback: the loopback device of that stack is up.
 	Loopback bool `json:"loopback"`
+	// Unprotected are protected paths inside the workspace that are not there and
+	// so cannot be kept read-only.
+	Unprotected []string `json:"unprotected,omitempty"`
 }
 
 // Cgroup is the control group (version 2) of the whole tree. Limits are as they

@@ -14,8 +14,7 @@ import (
 func (h *helper) filter() Filter {
 	return Filter{
 		Inet: h.inet(),
-		// Only Landlock can tell a socket of the instance from one of the user.
-		Unix: h.report.Landlock.Applied && h.report.Landlock.Used >= 9,
+		Unix: UnixConfined(h.report),
 		// A read-only view protects the files outside and leaves the calls usable inside.
 		Metadata: h.report.Namespace.Applied || h.plan.Mode != ModeRequire,
 	}

@@ -224,24 +224,35 @@ func TestBrigKilled(t *testing.T) {
 }
 
 // TestRescue: what a killed supervisor leaves is found by session and by mark.
+// Nothing is left where the runner, and with it its process namespace, dies with
+// the supervisor.
 func TestRescue(t *testing.T) {
 	orphanage(t)
-	p := basePlan(t, python, "-I", "-c", setsidChild)
-	p.Env = append(p.Env[:len(p.Env)-1], Marker+"="+p.Token)
-	i := launch(t, p)
-	s := i.started()
-	i.ready("ready")
-	if err := i.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
+	for name, c := range map[string]struct {
+		kernel []string
+		left   int
+	}{"process namespace": {nil, 0}, "none": {[]string{answers("newpid", unix.EPERM)}, 2}} {
+		t.Run(name, func(t *testing.T) {
+			p := basePlan(t, python, "-I", "-c", setsidChild)
+			p.Env = append(p.Env[:len(p.Env)-1], Marker+"="+p.Token)
+			i := launch(t, p, c.kernel...)
+			s := i.started()
+			i.ready("ready")
+			if err := i.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			i.wait()
+			if c.left == 0 {
+				awaitNothing(t, time.Second)
+			} else if n := len(living()); n != c.left {
+				t.Fatalf("control: %d processes survived their supervisor, want %d", n, c.left)
+			}
+			if left := Rescue(p.Token, s.PID); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+			awaitNothing(t, 0)
+		})
 	}
-	i.wait()
-	if n := len(living()); n != 2 {
-		t.Fatalf("control: %d processes survived their supervisor, want 2", n)
-	}
-	if left := Rescue(p.Token, s.PID); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-	awaitNothing(t, 0)
 }
 
 // TestHostileName: a process chooses its own name, and the name stands in the
