@@ -49,7 +49,7 @@ func (o Options) grants(in interpreter, runner string, inet bool) confine.Grants
 			g.Execute = append(g.Execute, p)
 		}
 	}
-	g.Links = outside(hops(slices.Concat([]string{in.About.Executable}, in.About.Prefixes, in.About.Path)...), g.Execute)
+	g.Links = strangers(hops(slices.Concat([]string{in.About.Executable}, in.About.Prefixes, in.About.Path)...), g.Execute)
 	return g
 }
 

@@ -116,7 +116,7 @@ func TestHops(t *testing.T) {
 			t.Errorf("%s: %v", path, got)
 		}
 	}
-	if got := outside([]confine.Link{{Path: "/a/b"}, {Path: "/a"}, {Path: "/ab"}}, []string{"/a"}); !slices.Equal(got, []confine.Link{{Path: "/a"}, {Path: "/ab"}}) {
+	if got := strangers([]confine.Link{{Path: "/a/b"}, {Path: "/a"}, {Path: "/ab"}}, []string{"/a"}); !slices.Equal(got, []confine.Link{{Path: "/a"}, {Path: "/ab"}}) {
 		t.Errorf("%v", got)
 	}
 }

@@ -64,8 +64,8 @@ func components(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// outside leaves out the links that lie in a directory that is granted as a whole.
-func outside(links []confine.Link, dirs []string) []confine.Link {
+// strangers leaves out the links that lie in a directory that is granted as a whole.
+func strangers(links []confine.Link, dirs []string) []confine.Link {
 	return slices.DeleteFunc(links, func(l confine.Link) bool {
 		return slices.ContainsFunc(dirs, func(dir string) bool { return within(l.Path, dir) && l.Path != dir })
 	})

@@ -232,8 +232,10 @@ func (r *root) link(l Link) {
 // deviceLinks are what programs expect in /dev beside devices.
 func deviceLinks() []Link {
 	return []Link{
-		{"/dev/fd", "/proc/self/fd"}, {"/dev/stdin", "/proc/self/fd/0"},
-		{"/dev/stdout", "/proc/self/fd/1"}, {"/dev/stderr", "/proc/self/fd/2"},
+		{"/dev/fd", "/proc/self/fd"},
+		{"/dev/stdin", "/proc/self/fd/0"},
+		{"/dev/stdout", "/proc/self/fd/1"},
+		{"/dev/stderr", "/proc/self/fd/2"},
 	}
 }
 
