@@ -37,7 +37,10 @@ func (l *limiting) control(ctx context.Context, probes []Probe) {
 	if len(probes) == 0 {
 		return
 	}
-	limits := limitsOf(cpuProbe)
+	limits := smallLimits() // more memory than that would take long to fill on a busy machine
+	if probes[0].ID == cpuProbe {
+		limits = limitsOf(cpuProbe)
+	}
 	beat := filepath.Join(l.bare.scratch(), beatName)
 	began := time.Now()
 	source, err := limitsProgram(l.targets(l.bare, limits, beat), probes)
