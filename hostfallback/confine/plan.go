@@ -53,6 +53,7 @@ const (
 	StagePrivs     = "privileges"
 	StageLandlock  = "landlock"
 	StageSeccomp   = "seccomp"
+	StageSeatbelt  = "seatbelt"
 	StageReport    = "report"
 	StageExec      = "exec"
 )
@@ -78,7 +79,8 @@ type Report struct {
 	Variables  []string          `json:"variables"` // names of the environment that the runner is started with
 	Landlock   Landlock          `json:"landlock"`
 	Seccomp    Seccomp           `json:"seccomp"`
-	Windows    *Windows          `json:"windows,omitempty"` // of a Windows, where nothing of the above but UID and Variables is told
+	Seatbelt   *Seatbelt         `json:"seatbelt,omitempty"` // of a Mac, where of the above only UID, Kernel, Limits, Kept, Closed and Variables are told
+	Windows    *Windows          `json:"windows,omitempty"`  // of a Windows, where nothing of the above but UID and Variables is told
 }
 
 // Layer says whether something was applied and, where not, why. Code is one of
