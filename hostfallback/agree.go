@@ -13,6 +13,9 @@ import (
 func agrees(plan confine.Plan, r confine.Report) error { return agreesOn(runtime.GOARCH, plan, r) }
 
 func agreesOn(goarch string, plan confine.Plan, r confine.Report) error {
+	if r.Windows != nil {
+		return agreesOnWindows(plan, *r.Windows)
+	}
 	wrong := func(what string) error {
 		return fmt.Errorf("confine the runner: the helper's report does not fit its plan: %s", what)
 	}

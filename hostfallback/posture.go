@@ -24,6 +24,9 @@ type evidence struct {
 // processors and disk are held as well as an unprivileged user can hold them,
 // and reported, but not promised. Nobody promises what was switched off by name.
 func promised(base sandbox.Base) []sandbox.LayerID {
+	if isWindows {
+		return promisedOnWindows(base)
+	}
 	ids := []sandbox.LayerID{
 		sandbox.FSWrite, sandbox.FSRead, sandbox.NetOutbound, sandbox.UnixSockets, sandbox.NoNewPrivs,
 		sandbox.SyscallFilter, sandbox.Signals, sandbox.Ptrace, sandbox.InheritedFDs, sandbox.Environment,
@@ -41,8 +44,15 @@ func layers(e evidence) []sandbox.Layer {
 	e.base.Limits = e.base.Limits.WithDefaults()
 	rows := make([]sandbox.Layer, 0, len(sandbox.Layers()))
 	for _, id := range sandbox.Layers() {
-		row := e.row(id)
-		row.ID, row.Evidence = id, words(row.Evidence, e.reported(id))
+		var row sandbox.Layer
+		if e.report.Windows != nil {
+			row = e.onWindows(id)
+			row.Evidence = words(row.Evidence, e.reportedOnWindows(id))
+		} else {
+			row = e.row(id)
+			row.Evidence = words(row.Evidence, e.reported(id))
+		}
+		row.ID = id
 		rows = append(rows, row)
 	}
 	return rows

@@ -5,6 +5,9 @@ import "brig/orchestrator/sandbox"
 // notes are what is open by design and belongs to no layer's state. Each is true
 // for what was applied here: nothing is said to be open that is closed.
 func notes(e evidence) []string {
+	if e.report.Windows != nil {
+		return notesOnWindows(e)
+	}
 	r := e.report
 	out := []string{
 		"the kernel is shared with the machine",

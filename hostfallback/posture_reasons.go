@@ -51,6 +51,10 @@ const (
 // reasons are all of them, in the order in which the page of the host sandbox
 // shows them. Rows, pages and remedies have their words from here.
 func reasons() []reason {
+	return append(posixReasons(), windowsReasons()...)
+}
+
+func posixReasons() []reason {
 	return []reason{
 		{confine.CodeOff, "host.sandbox is off", remedyOn},
 		{confine.CodeNotAsked, "it was not asked for", remedyDoctor},

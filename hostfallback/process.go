@@ -23,8 +23,9 @@ const (
 type process struct {
 	plan    confine.Plan
 	handle  *os.Process
-	stdin   *os.File // writes to the runner
-	stdout  *os.File // reads from the runner
+	inside  chan struct{} // instead of handle where the supervisor is a part of brig: closed when it has returned
+	stdin   *os.File      // writes to the runner
+	stdout  *os.File      // reads from the runner
 	stderr  *os.File
 	control *os.File // closing it orders the end
 	status  *os.File
@@ -66,7 +67,11 @@ func (p *process) follow(runner func() int) {
 			p.left = e.Ended.Left
 		}
 	}
-	_, _ = p.handle.Wait() // its status says less than its last event
+	if p.inside != nil {
+		<-p.inside
+	} else {
+		_, _ = p.handle.Wait() // its status says less than its last event
+	}
 	p.order()
 	if p.ended == nil {
 		// It was killed. The runner sees the end of its input and ends its tree;
@@ -89,6 +94,10 @@ func (p *process) end() error {
 	case <-p.gone:
 		return p.lost
 	case <-time.After(endPatience):
+	}
+	if p.inside != nil {
+		<-p.gone // it has bounds of its own for everything it does
+		return p.lost
 	}
 	if err := p.handle.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill the supervisor: %w", err)

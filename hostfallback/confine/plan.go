@@ -51,6 +51,7 @@ const (
 	StageFiles     = "descriptors"
 	StageLimits    = "limits"
 	StagePrivs     = "privileges"
+	StageLabels    = "labels"
 	StageLandlock  = "landlock"
 	StageSeccomp   = "seccomp"
 	StageSeatbelt  = "seatbelt"

@@ -1,0 +1,6 @@
+//go:build !windows
+
+package hostfallback
+
+// isWindows says which promise the host sandbox of this system makes.
+const isWindows = false
