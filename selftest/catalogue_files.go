@@ -15,6 +15,7 @@ const (
 	fixFiles      = "set host.sandbox to require, or start a Docker engine; brig doctor names what is missing"
 	gapNamespace  = "userns-*"
 	gapNotAsked   = "not-asked"
+	gapNotApplied = "not-applied"
 	gapTruncate   = "landlock-abi-*-lacks-truncate"
 	gapForeign    = "foreign-*"
 	canaryCameOut = "what a canary of brig's holds comes back"
@@ -53,9 +54,9 @@ func fileReads() []Probe {
 	home.Witness, home.Observed = Program, "it is the directory that brig sees there, by its number or by the names in it"
 	shm := read("files-shm", High, "Code cannot read what other programs keep in shared memory.", "open an object in /dev/shm by its name",
 		append(absent(), Evidence{"open", "EACCES", byRulesOrMode}))
-	shm.Gaps = append(shm.Gaps, gapNamespace, gapNotAsked, "ipc-of-host")
+	shm.Gaps = append(shm.Gaps, gapNamespace, gapNotAsked, gapNotApplied, "ipc-of-host")
 	others := read("files-shared-read", High, "Code sees nothing of other sessions in /tmp and in shared memory.", "leave a name in /tmp and in /dev/shm and look for those of the other sessions of the self-test", sharedScratch("make"))
-	others.Witness, others.Observed, others.Gaps = Program, "the name that another session has left is there", append(others.Gaps, gapNamespace, gapNotAsked, "ipc-of-host")
+	others.Witness, others.Observed, others.Gaps = Program, "the name that another session has left is there", append(others.Gaps, gapNamespace, gapNotAsked, gapNotApplied, "ipc-of-host")
 	return []Probe{
 		home, others,
 		read("files-read", Critical, "Code cannot read your files.", "read a file outside of the session that only you may read", refused("open")),
@@ -104,7 +105,7 @@ func fileWrites() []Probe {
 	group := write("files-cgroup", High, "Code cannot change the control group that holds it.", "write its own process into the control group that it is in already", append(absent(), Evidence{"find", "absent", byOwnRoot}, Evidence{"open", "EACCES", byRulesOrMode}, Evidence{"open", "EROFS", byReadOnly}))
 	group.Witness, group.Observed = Program, "the kernel takes it, and nothing changes by that"
 	make := write("files-shared-make", High, "What code makes in /tmp and in shared memory, nobody else sees.", "make an object in /tmp and one in /dev/shm", sharedScratch("open"), open...)
-	make.Observed, make.Gaps = "one of them is in this machine's own", append(make.Gaps, "root-*", "ipc-of-host")
+	make.Observed, make.Gaps = "one of them is in this machine's own", append(make.Gaps, "root-*", "ipc-of-host", gapNotApplied)
 	return []Probe{
 		write("files-write", Critical, "Code cannot change your files.", "append to a file outside", refused("open")),
 		write("files-create", Critical, "Code cannot make files outside of its workspace.", "make a file in a directory outside", refused("open")),

@@ -97,7 +97,7 @@ func changeProbes() []Probe {
 				{"attach", "EPERM", byFilter},
 				{"attach", "EACCES", "another user's number"},
 			},
-			Severity: High, Fix: fixProcesses, Gaps: []string{"landlock-abi-*-lacks-unix", "ipc-shared"}, Stage: Shared,
+			Severity: High, Fix: fixProcesses, Gaps: []string{"landlock-abi-*-lacks-unix", "sysv-shared", "ipc-shared"}, Stage: Shared,
 		},
 	}
 }

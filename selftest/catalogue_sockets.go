@@ -28,6 +28,7 @@ func socketProbes() []Probe {
 		all, Probe{
 			ID: "unix-abstract", Claim: "Code cannot reach sockets with abstract names, which lie in no directory.",
 			Attempt: "connects to brig's listener with an abstract name", Severity: Critical, Observed: heardByListener, Witness: Listener,
+			Gaps: []string{"abstract-names-shared"},
 			Blocked: append(noSocket(),
 				Evidence{Step: "connect", Sign: "EPERM", By: byLandlock},
 				Evidence{Step: "connect", Sign: "ECONNREFUSED", By: "abstract names of its own"}),
@@ -55,7 +56,7 @@ func socketProbes() []Probe {
 }
 
 // pathsOpen are the codes of a posture that says that sockets in directories can be connected to.
-func pathsOpen() []string { return []string{"landlock-abi-*-lacks-unix", gapForeign} }
+func pathsOpen() []string { return []string{"landlock-abi-*-lacks-unix", "landlock-not-*", gapForeign} }
 
 func noPath() []Evidence {
 	return append(noSocket(),
