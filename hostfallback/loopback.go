@@ -20,6 +20,8 @@ func (e evidence) loopback() error {
 	switch {
 	case e.base.Mode == sandbox.ModeOff:
 		because, remedy = why(confine.CodeOff), "set host.sandbox to best-effort, or host.network to allow"
+	case r.Windows != nil || r.Seatbelt != nil:
+		because = reason{cause: "this system has no network of one's own to give"}
 	case !e.ownNetwork():
 		because = whyNot(e.part(r.Namespaces.Network))
 	case !r.Namespaces.Loopback:
