@@ -106,6 +106,26 @@ func TestKernels(t *testing.T) {
 			n := r.Namespaces
 			return r.Namespace.Applied && n.Process == Layer{Code: CodePIDRefused, Errno: "EPERM"} && n.Network == Layer{Code: CodeNetRefused, Errno: "EPERM"}
 		}},
+		{"no pivot_root", []string{answers("pivot_root", unix.EINVAL)}, ModeBestEffort, func(r Report) bool {
+			n := r.Namespaces
+			return r.Namespace.Applied && n.Root == Layer{Code: CodeMountRefused, Errno: "EINVAL"} && n.Process.Applied && n.Network.Applied && r.PrivateShm && !r.Seccomp.Filter.Unix
+		}},
+		{"no pivot_root and no network", []string{answers("pivot_root", unix.EPERM), answers("newnet", unix.ENOSPC)}, ModeBestEffort, func(r Report) bool {
+			n := r.Namespaces
+			return r.Namespace.Applied && n.Root == Layer{Code: CodeMountRefused, Errno: "EPERM"} && n.Process.Applied && n.Network == Layer{Code: CodeNetRefused, Errno: "ENOSPC"}
+		}},
+		{"a masked /proc", []string{"masked=0"}, ModeBestEffort, func(r Report) bool {
+			n := r.Namespaces
+			return r.Namespace.Applied && n.Root.Applied && n.Process == Layer{Code: CodeProcMasked, Errno: "EPERM"} && n.Network.Applied && r.Seccomp.Filter.Unix
+		}},
+		{"a masked /proc and no pivot_root", []string{"masked=0", answers("pivot_root", unix.EPERM)}, ModeBestEffort, func(r Report) bool {
+			n := r.Namespaces
+			return r.Namespace.Applied && !n.Root.Applied && n.Process == Layer{Code: CodeProcMasked, Errno: "EPERM"} && n.Network.Applied
+		}},
+		{"a network that cannot be brought up", []string{answers("ioctl", unix.EPERM)}, ModeBestEffort, func(r Report) bool {
+			n := r.Namespaces
+			return r.Namespace.Applied && n.Root.Applied && n.Process.Applied && n.Network.Applied && !n.Loopback && !r.Seccomp.Filter.Inet
+		}},
 		{"no close_range", []string{answers("close_range", unix.ENOSYS)}, ModeBestEffort, func(r Report) bool { return r.Landlock.Applied }},
 		{"off", nil, ModeOff, func(r Report) bool {
 			return !r.Landlock.Applied && !r.Seccomp.Applied && !r.Namespace.Applied && r.Landlock.Code == CodeOff && r.NoNewPrivs

@@ -23,7 +23,8 @@ import (
 //	kernel R…        makes this thread's kernel one that answers as the rules say, then supervises
 //
 // A rule is "call=errno", "domains=N", or "namespaces=errno", or one for the flags
-// of clone that it names, as in "newpid+newnet=errno".
+// of clone that it names, as in "newpid+newnet=errno", or "masked=0": a /proc with
+// something covered in it, as containers have, in namespaces that launch makes.
 func role(args []string) int {
 	var err error
 	switch args[0] {
@@ -85,6 +86,13 @@ func roleKernel(rules []string) error {
 			return err
 		}
 		switch name {
+		case "masked":
+			if err := unix.Mount(os.DevNull, "/proc/key-users", "", unix.MS_BIND, ""); err != nil {
+				return err
+			}
+			if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+				return err
+			}
 		case "domains":
 			for range n {
 				fd, flags, err := landlock.V1.NewRulesetFD(landlock.RWDirs("/"))

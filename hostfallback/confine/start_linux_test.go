@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -117,6 +118,12 @@ func launch(t *testing.T, p Plan, kernel ...string) *instance {
 	i.cmd.Stdin, i.cmd.Stdout, i.cmd.Stderr = stdinR, &i.out, &i.out
 	i.cmd.ExtraFiles = []*os.File{controlR, statusW}
 	i.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if slices.Contains(kernel, "masked=0") {
+		i.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
+		i.cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		i.cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+		i.cmd.SysProcAttr.AmbientCaps = []uintptr{21} // CAP_SYS_ADMIN, to mount
+	}
 	if err := i.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
