@@ -70,6 +70,9 @@ func prepare(dir string) error {
 		shared.arguments = []string{"--spawned"}
 	}
 	for _, found := range findInterpreters() {
+		if len(shared.arguments) > 0 && (found.minor == "3.12" || found.minor == "3.13") {
+			continue // they warn of a fork beside a thread, and the doorbell is one; Windows has no fork
+		}
 		if os.Getuid() == 0 && !readableByAll(found.path) {
 			target := filepath.Join(dir, "python"+found.minor)
 			if err := copyTree(found.prefix, target); err != nil {
@@ -83,6 +86,9 @@ func prepare(dir string) error {
 			found.env = []string{"LD_LIBRARY_PATH=" + filepath.Join(target, "lib")}
 		}
 		shared.interpreters = append(shared.interpreters, found)
+	}
+	if len(shared.arguments) > 0 && len(shared.interpreters) > 1 {
+		shared.interpreters = shared.interpreters[len(shared.interpreters)-1:]
 	}
 	return precompile()
 }

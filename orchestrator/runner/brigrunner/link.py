@@ -51,7 +51,7 @@ class Worker:
             os.setsid()  # a signal to "my own group" stays below
             for fd, number in ((null, 0), (out_write, 1), (err_write, 2)):
                 os.dup2(fd, number)
-            boot = Boot(*_keep(commands_read, reports_write, self._doorbell_read))
+            boot = Boot(*keep(commands_read, reports_write, self._doorbell_read))
             boot.hello = hello
             raise boot
         for fd in theirs:
@@ -196,7 +196,7 @@ class Worker:
         self.outputs = {}
 
 
-def _keep(*fds):
+def keep(*fds):
     """Moves fds out of the way and closes every other descriptor but 0, 1 and 2."""
     import fcntl
     for base in (240, 120, 48, 24):

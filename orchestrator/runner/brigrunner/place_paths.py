@@ -55,6 +55,8 @@ def status(name, place):
 def enter(name, place):
     if not stat.S_ISDIR(status(name, place).st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not os.access(_at(name, place), os.R_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return _at(name, place)
 
 

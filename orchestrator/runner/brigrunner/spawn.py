@@ -50,9 +50,8 @@ def ends(words):
         for fd in fds:
             os.set_inheritable(fd, False)
         return fds
-    fds = [pipes.high(fd) for fd in fds]
-    os.closerange(3, min(fds))
-    return fds
+    from . import link
+    return link.keep(*fds)
 
 
 def boot(words):
