@@ -11,5 +11,5 @@ import (
 func TestMain(m *testing.M) {
 	poorKernel()
 	confine.Dispatch()
-	os.Exit(ordinary.Main(m))
+	os.Exit(ordinary.MainAndRoot(m))
 }

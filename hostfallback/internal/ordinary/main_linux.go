@@ -17,7 +17,7 @@ const firstUID = 2_000_000
 // Main runs the tests of m and returns the exit status. As root it runs a copy
 // of the binary as a user of its own, in a directory that this user owns.
 func Main(m *testing.M) int {
-	if os.Getuid() != 0 || inPlace() {
+	if os.Getuid() != 0 || inPlace() || os.Getenv(rootEnv) != "" {
 		return m.Run()
 	}
 	status, err := again()
@@ -27,6 +27,29 @@ func Main(m *testing.M) int {
 	}
 	return status
 }
+
+// MainAndRoot does the same, and runs the tests whose names begin with TestRoot
+// as root, where this is root: those are about being root.
+func MainAndRoot(m *testing.M) int {
+	status := Main(m)
+	if os.Getuid() != 0 || inPlace() || os.Getenv(rootEnv) != "" {
+		return status
+	}
+	args := append(os.Args[1:len(os.Args):len(os.Args)], "-test.skip=^(Test([^R]|R[^o]|Ro[^o]|Roo[^t])|Fuzz|Example)", "-test.bench=")
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Env = append(os.Environ(), rootEnv+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	err := cmd.Run()
+	if state := cmd.ProcessState; state == nil || !state.Exited() {
+		fmt.Fprintln(os.Stderr, "run the tests about root:", err)
+		return 1
+	}
+	return max(status, cmd.ProcessState.ExitCode())
+}
+
+// rootEnv marks the process that runs the tests about root.
+const rootEnv = "BRIG_ORDINARY_ROOT"
 
 func again() (int, error) {
 	dir, err := os.MkdirTemp("", "brig-test-")
