@@ -147,7 +147,7 @@ func decode(t *testing.T, text string) said {
 
 // What came of an attempt, beside the name of an errno.
 const (
-	allowed = "A"    // it said so, and where it can be seen from outside it was seen
+	through = "A"    // it said so, and where it can be seen from outside it was seen
 	mute    = "mute" // it said so, and nothing happened
 )
 
@@ -163,7 +163,7 @@ func witness(t *testing.T, a attacker, g *targets, name string, shows bool) stri
 		t.Fatal(err)
 	}
 	seen := strings.Contains(string(raw), g.secret) || look() != before
-	for patience := time.Now().Add(150 * time.Millisecond); !seen && shows && got.Said == "ok" && time.Now().Before(patience); {
+	for patience := time.Now().Add(60 * time.Millisecond); !seen && shows && got.Said == "ok" && time.Now().Before(patience); {
 		time.Sleep(time.Millisecond)
 		seen = look() != before
 	}
@@ -178,7 +178,7 @@ func witness(t *testing.T, a attacker, g *targets, name string, shows bool) stri
 	case shows && !seen:
 		return mute
 	}
-	return allowed
+	return through
 }
 
 // left is what can be seen of an attempt in its own directory: objects that are

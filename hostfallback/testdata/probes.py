@@ -221,8 +221,9 @@ def look_at():
 
 
 def queue():
-    call("mq_open", b"brig-probe", os.O_CREAT | os.O_RDWR, 0o600, 0)
-    libc.mq_unlink(b"/brig-probe")
+    name = b"brig-probe-%d" % os.getpid()
+    call("mq_open", name, os.O_CREAT | os.O_RDWR, 0o600, 0)
+    check(libc.mq_unlink(b"/" + name))
 
 
 def shm_create():
