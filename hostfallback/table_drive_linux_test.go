@@ -113,6 +113,7 @@ func attackIn(t *testing.T, i sandbox.Instance, workspace string, next func() sa
 				t.Fatal(err)
 			}
 		}
+		g.Patience = 5 // the watch looks a few times a second, where the machine has a second for it
 		raw, err := json.Marshal(g)
 		if err != nil {
 			t.Fatal(err)

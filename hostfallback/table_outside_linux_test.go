@@ -38,6 +38,7 @@ type targets struct {
 	SysV     int    `json:"sysv"`    // key of a shared memory segment
 	Shm      string `json:"shm"`
 	LeftOpen int    `json:"left_open"` // a descriptor of this process that a child inherits
+	Patience int    `json:"patience"`  // seconds for which what exceeds a limit stays
 
 	secret  string       // in everything that can be read; whoever says it has read it
 	signals atomic.Int64 // that the victim got

@@ -275,7 +275,7 @@ def bomb():
                 while True:
                     signal.pause()
             pids.append(pid)
-        time.sleep(2)  # whoever counts only now and then shall see them
+        time.sleep(T["patience"])  # whoever counts only now and then shall see them
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -302,7 +302,7 @@ def fill_disk():
         for n in range(10):
             with open("fill-%d" % n, "wb") as f:
                 f.write(bytes(8 << 20))
-        time.sleep(2)
+        time.sleep(T["patience"])
     finally:
         for n in range(10):
             os.unlink("fill-%d" % n)
