@@ -1,6 +1,10 @@
 package hostfallback
 
-import "brig/orchestrator/sandbox"
+import (
+	"strings"
+
+	"brig/orchestrator/sandbox"
+)
 
 // notes are what is open by design and belongs to no layer's state. Each is true
 // for what was applied here: nothing is said to be open that is closed.
@@ -43,6 +47,9 @@ func notes(e evidence) []string {
 		if r.Seccomp.Applied && !r.Seccomp.Filter.Inet {
 			out = append(out, "loopback is refused as well")
 		}
+	}
+	if lacking := r.Namespaces.Unprotected; e.root() && len(lacking) > 0 {
+		out = append(out, "protected paths that are not there cannot be held read-only, and can be made: "+strings.Join(lacking[:min(len(lacking), 8)], ", "))
 	}
 	if r.Landlock.Applied && !r.PrivateShm && !r.SharedShm {
 		out = append(out, "locks and pools of multiprocessing cannot be made, because /dev/shm could only be shared")
