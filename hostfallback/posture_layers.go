@@ -37,6 +37,8 @@ func (e evidence) fsWrite() sandbox.Layer {
 	switch {
 	case !r.Landlock.Applied && !view:
 		return missing(r.Landlock.Layer, e.part(r.Namespaces.Root))
+	case view && r.SharedShm:
+		return e.by(partial("", "/dev/shm is shared", whyNot(e.part(r.Namespaces.Root))), holds...)
 	case view && (e.root() || r.Landlock.Applied):
 		return e.by(whole, holds...)
 	case view:

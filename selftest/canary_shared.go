@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,10 +17,18 @@ const meetName = "meet-" // after strayName
 // meetingPlaces are where programs meet that do not know each other.
 func meetingPlaces() []string { return []string{"/tmp", sharedMemory} }
 
-// meeting begins the names that all sessions of a run leave in shared directories, and
-// left is what this plot's leaves.
-func (p *plot) meeting() string { return strayName + meetName + p.yard.token }
-func (p *plot) left() string    { return p.meeting() + "-" + p.token }
+// left is the name that the session of a plot leaves in shared directories, and others
+// are those of the other sessions: whoever may not list a directory can still know them.
+func (p *plot) left() string { return p.yard.meeting(p.name) }
+
+func (p *plot) others() []string {
+	if p.name == inControl {
+		return []string{p.yard.meeting("another")} // which the control leaves itself
+	}
+	return slices.DeleteFunc([]string{p.yard.meeting(inFresh), p.yard.meeting(inWarm)}, func(name string) bool { return name == p.left() })
+}
+
+func (y *yard) meeting(name string) string { return strayName + meetName + y.token + "-" + name }
 
 func isMeeting(name string) bool {
 	rest, ok := strings.CutPrefix(name, strayName+meetName)
@@ -32,7 +41,7 @@ func isMeeting(name string) bool {
 func (p *plot) meetings() []string {
 	var all []string
 	for _, dir := range meetingPlaces() {
-		for _, name := range []string{p.left(), p.left() + "-made", p.meeting() + "-another"} {
+		for _, name := range append(p.others(), p.left(), p.left()+"-made") {
 			all = append(all, filepath.Join(dir, name))
 		}
 	}

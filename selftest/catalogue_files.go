@@ -55,8 +55,8 @@ func fileReads() []Probe {
 	shm := read("files-shm", High, "Code cannot read what other programs keep in shared memory.", "open an object in /dev/shm by its name",
 		append(absent(), Evidence{"open", "EACCES", byRulesOrMode}))
 	shm.Gaps = append(shm.Gaps, gapNamespace, gapNotAsked, gapNotApplied, "ipc-of-host")
-	others := read("files-shared-read", High, "Code sees nothing of other sessions in /tmp and in shared memory.", "leave a name in /tmp and in /dev/shm and look for those of the other sessions of the self-test", sharedScratch("make"))
-	others.Witness, others.Observed, others.Gaps = Program, "the name that another session has left is there", append(others.Gaps, gapNamespace, gapNotAsked, gapNotApplied, "ipc-of-host")
+	others := read("files-shared-read", High, "Code sees nothing of other sessions in /tmp and in shared memory.", "leave a file in /tmp and in /dev/shm and open those of the other sessions of the self-test", append(sharedScratch("make"), Evidence{"open", "EACCES", byRulesOrMode}))
+	others.Witness, others.Observed, others.Gaps = Program, "a file that another session has left opens", append(others.Gaps, gapNamespace, gapNotAsked, gapNotApplied, "ipc-of-host")
 	return []Probe{
 		home, others,
 		read("files-read", Critical, "Code cannot read your files.", "read a file outside of the session that only you may read", refused("open")),

@@ -50,7 +50,7 @@ func (y *yard) plot(name string, probes []Probe) (*plot, error) {
 	p.told = maps.Clone(y.shared)
 	maps.Copy(p.told, map[string]any{
 		"control": name == "control", "token": p.token, "secret": p.secret, "outside": filepath.Join(p.dir, "outside"),
-		"home": y.options.Home, "brig": p.self(), "public": "", "meet": p.meeting(), "left": p.left(),
+		"home": y.options.Home, "brig": p.self(), "public": "", "left": p.left(), "others": p.others(),
 		"limits": map[string]any{}, "decoy": nil, "decoys": map[string]any{},
 		"shm": "", "sysv": -1, "env": "", "fd": -1,
 	})

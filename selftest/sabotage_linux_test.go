@@ -95,29 +95,87 @@ func rooted() []sabotage {
 	}
 }
 
-// hosts are sabotages of the helper and the supervisor.
+const (
+	ownRoot    = "file system of the session's own"
+	ownProcess = "process namespace"
+	ownNetwork = "network of its own"
+)
+
+// hosts are sabotages of the helper and the supervisor: of each layer, of each part of
+// the namespace sandbox, and of those together that cover each other.
 func hosts() []sabotage {
+	return append(append(hostLayers(), hostParts()...), hostCombinations()...)
+}
+
+func hostLayers() []sabotage {
 	return []sabotage{
-		{"landlock", partial("landlock-missing", sandbox.FSWrite, off(sandbox.FSRead, sandbox.Signals, sandbox.Devices)), []string{"files-read", "files-fifo", "processes-kill", "devices-terminal", "brig-read-state"}, map[string]string{
-			"files-write": readOnly, "files-chmod": readOnly, "net-tcp": filter, "unix-abstract": filter, "processes-mem": "user namespace", "processes-ptrace": filter,
+		// Everything that Landlock holds is held by the namespaces as well.
+		{"landlock", nil, nil, map[string]string{
+			"files-read": ownRoot, "files-write": ownRoot, "files-fifo": ownRoot, "files-chmod": ownRoot, "brig-read-state": ownRoot, "processes-kill": ownProcess,
+			"devices-terminal": "/dev of the session's own", "net-tcp": filter, "unix-abstract": "abstract names of its own", "processes-mem": ownProcess, "processes-ptrace": filter,
 		}},
-		{"seccomp", partial("landlock-tcp-only", sandbox.NetOutbound, off(sandbox.SyscallFilter, sandbox.KernelSurface)), []string{"net-udp", "net-mptcp", "net-netlink", "kernel-keyctl", "processes-nice", "unix-engine"}, map[string]string{
-			"net-tcp": landlock, "net-loopback-tcp": landlock, "unix-abstract": landlock, "processes-ptrace": landlock, "processes-sysv": "IPC namespace", "kernel-mount": landlock,
+		{"seccomp", partial("netns-lacks-vsock", sandbox.NetOutbound, off(sandbox.SyscallFilter, sandbox.KernelSurface)), []string{"net-netlink", "net-vsock", "kernel-keyctl", "kernel-userns-unshare"}, map[string]string{
+			"net-udp": ownNetwork, "net-tcp": landlock, "net-mptcp": ownNetwork, "unix-engine": "files of its own", "unix-abstract": "abstract names of its own", "processes-nice": ownProcess,
+			"processes-ptrace": ownProcess, "processes-sysv": "IPC namespace", "kernel-mount": landlock, "files-watch": ownRoot,
 		}},
-		{"namespaces", partial("not-asked", sandbox.FSWrite, off()), []string{"files-chmod", "files-utime", "files-shm"}, map[string]string{
-			"files-write": landlock, "files-rename": landlock, "processes-environ": landlock,
+		{"namespaces", partial("not-asked", sandbox.FSWrite, off(sandbox.Seclusion)), []string{"files-chmod", "files-chown", "files-utime", "files-shm", "files-stat", "processes-cmdline", "net-table"}, map[string]string{
+			"files-write": landlock, "files-rename": landlock, "processes-environ": landlock, "processes-kill": landlock, "files-watch": filter,
 		}},
 		{"nnp", off(sandbox.NoNewPrivs), []string{"no-new-privileges-flag"}, map[string]string{"no-new-privileges-set-id": "user namespace"}},
-		{"caps", off(sandbox.Capabilities), []string{"capabilities-held"}, map[string]string{"kernel-mount": filter, "files-chmod": readOnly}},
+		{"caps", off(sandbox.Capabilities), []string{"capabilities-held"}, map[string]string{"kernel-mount": filter, "files-chmod": ownRoot}},
 		{"env", off(sandbox.Environment), []string{"environment-variable"}, map[string]string{"inherited-fd": "closed before code starts"}},
 		{"fds", off(sandbox.InheritedFDs), nil, map[string]string{"inherited-fd": "closed before code starts", "environment-variable": "fixed list"}},
 		{"rlimits", off(sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.DiskLimit), []string{"limit-open-files", "limit-file-size"}, map[string]string{"limit-memory-tree": "watch over"}},
 		{"watch", off(sandbox.MemoryLimit, sandbox.DiskLimit), []string{"limit-memory-tree", "limit-disk"}, map[string]string{"limit-open-files": "limit of a process"}},
-		{"tree-kill", off(sandbox.TreeKill), nil, map[string]string{"tree-survive-close": "whole process tree"}},
+		{"tree-kill", nil, nil, map[string]string{"tree-survive-close": "whole process tree"}},
+	}
+}
 
-		{"landlock,namespaces", off(sandbox.FSWrite, sandbox.FSRead), []string{"files-write", "files-rename", "processes-mem", "processes-environ", "brig-write-config"}, map[string]string{"processes-ptrace": filter, "net-tcp": filter}},
-		{"landlock,seccomp", off(sandbox.NetOutbound, sandbox.UnixSockets, sandbox.SyscallFilter), []string{"net-tcp", "unix-abstract", "kernel-mount", "kernel-mq"}, map[string]string{"files-write": readOnly, "processes-sysv": "IPC namespace"}},
+// hostParts leave out what hides something: what may be seen then is not yet open.
+func hostParts() []sabotage {
+	return []sabotage{
+		{"root", partial("visible-files", sandbox.Seclusion, off()), []string{"files-stat", "files-chdir"}, map[string]string{
+			"files-read": landlock, "files-write": readOnly, "files-chmod": readOnly, "unix-engine": filter, "processes-cmdline": ownProcess, "net-table": "network of the session's own", "files-shm": ownRoot,
+		}},
+		{"pidns", partial("visible-processes", sandbox.Seclusion, off()), []string{"processes-cmdline", "processes-affinity"}, map[string]string{
+			"processes-kill": landlock, "processes-end": landlock, "processes-mem": landlock, "processes-environ": landlock, "processes-nice": filter, "files-stat": ownRoot,
+		}},
+		{"netns", partial("visible-network", sandbox.Seclusion, off()), []string{"net-table"}, map[string]string{
+			"net-tcp": filter, "net-udp": filter, "net-loopback-own": filter, "unix-abstract": landlock, "unix-engine": "files of its own",
+		}},
+		{"proc", off(sandbox.Seclusion, sandbox.Signals), nil, map[string]string{"processes-kill": ownProcess, "processes-mem": "", "files-proc-root": ""}},
+		{"shm", partial("not-applied", sandbox.FSRead, partial("not-applied", sandbox.FSWrite, off())), []string{"files-shm", "files-shared-read", "files-shared-make"}, map[string]string{"files-read": ownRoot, "files-read-public": ownRoot}},
+		{"cgroup", nil, nil, map[string]string{"limit-memory-tree": "watch over", "tree-survive-close": "whole process tree"}},
+	}
+}
+
+func hostCombinations() []sabotage {
+	return []sabotage{
+		{"landlock,root", partial("landlock-missing", sandbox.FSWrite, off(sandbox.FSRead, sandbox.Devices)), []string{"files-read", "files-fifo", "devices-terminal", "brig-read-state", "files-stat"}, map[string]string{
+			"files-write": readOnly, "files-chmod": readOnly, "net-tcp": filter, "unix-engine": filter, "processes-kill": ownProcess, "processes-mem": ownProcess,
+		}},
+		{"landlock,pidns", partial("visible-processes", sandbox.Seclusion, off(sandbox.Signals)), []string{"processes-kill", "processes-end", "processes-sigio", "processes-cmdline"}, map[string]string{
+			"processes-mem": "user namespace", "processes-ptrace": filter, "files-read": ownRoot, "files-proc-root": "user namespace",
+		}},
+		{"landlock,root,pidns", partial("visible-files-processes", sandbox.Seclusion, off(sandbox.FSRead, sandbox.Signals)), []string{"files-read", "processes-kill", "files-stat", "processes-cmdline"}, map[string]string{
+			"files-write": readOnly, "processes-mem": "user namespace", "processes-nice": filter,
+		}},
+		{"seccomp,netns", partial("landlock-tcp-only", sandbox.NetOutbound, off(sandbox.SyscallFilter)), []string{"net-udp", "net-mptcp", "net-loopback-udp", "net-table"}, map[string]string{
+			"net-tcp": landlock, "net-loopback-tcp": landlock, "unix-abstract": landlock, "unix-engine": "files of its own", "processes-nice": ownProcess,
+		}},
+		{"seccomp,root", partial("landlock-abi-7-lacks-unix", sandbox.UnixSockets, off(sandbox.SyscallFilter)), []string{"unix-engine", "unix-bus", "unix-datagram", "files-watch"}, map[string]string{
+			"files-write": readOnly, "unix-abstract": "", "net-udp": ownNetwork,
+		}},
+		{"seccomp,pidns", off(sandbox.SyscallFilter), []string{"processes-nice", "processes-ioprio", "processes-cmdline"}, map[string]string{"processes-kill": landlock, "processes-ptrace": landlock}},
+		{"root,pidns,netns", off(sandbox.Seclusion), []string{"files-stat", "processes-cmdline", "net-table"}, map[string]string{
+			"files-read": landlock, "files-chmod": readOnly, "processes-kill": landlock, "net-tcp": filter, "unix-engine": filter,
+		}},
+		{"landlock,namespaces", off(sandbox.FSWrite, sandbox.FSRead, sandbox.Seclusion), []string{"files-write", "files-rename", "processes-mem", "processes-environ", "brig-write-config"}, map[string]string{"processes-ptrace": filter, "net-tcp": filter}},
+		{"landlock,seccomp", partial("netns-lacks-vsock", sandbox.NetOutbound, off(sandbox.SyscallFilter)), []string{"kernel-mount", "kernel-mq", "net-vsock"}, map[string]string{
+			"files-write": ownRoot, "net-tcp": ownNetwork, "unix-abstract": "abstract names of its own", "processes-sysv": "IPC namespace",
+		}},
 		{"caps,seccomp", partial("capabilities-left", sandbox.FSWrite, off(sandbox.Capabilities, sandbox.SyscallFilter)), []string{"capabilities-held", "kernel-setns"}, map[string]string{"kernel-mount": landlock, "net-tcp": landlock}},
+		{"pidns,tree-kill", off(sandbox.TreeKill), nil, map[string]string{"tree-survive-close": "whole process tree"}},
 		{"rlimits,watch", off(sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.DiskLimit), []string{"limit-memory", "limit-memory-tree", "limit-file-size"}, nil},
 		{
 			"landlock,seccomp,namespaces,nnp", off(sandbox.FSWrite, sandbox.FSRead, sandbox.NetOutbound, sandbox.NoNewPrivs, sandbox.Ptrace),

@@ -358,23 +358,28 @@ def _():
 
 @attempt("files-shared-read")
 def _():
-    """Leaves a name, and looks for one that another session has left. Whoever comes second sees both."""
+    """Leaves a file, and opens one that another session has left. Whoever comes second finds it."""
     step("find")
-    refused, others = None, []
+    refused, found = None, []
     for place in scratches():
         step("make")
         try:
             leave(place, T["left"], b"")
             if CONTROL:
-                leave(place, T["meet"] + "-another", b"")
+                leave(place, T["others"][0], b"")
         except OSError as e:
             refused = e
-        try:
-            others += [os.path.join(place, n) for n in os.listdir(place) if n.startswith(T["meet"]) and not n.startswith(T["left"])]
-        except OSError:
-            pass
-    if others:
-        return " ".join(others)
+        for name in T["others"]:
+            try:
+                contents(os.path.join(place, name))
+                found.append(os.path.join(place, name))
+            except FileNotFoundError:
+                pass
+            except OSError as e:
+                step("open")
+                refused = e
+    if found:
+        return " ".join(found)
     if refused is not None:
         raise refused
     step("look")
