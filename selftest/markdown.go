@@ -90,6 +90,9 @@ func (r Report) subject() string {
 	if r.Variant == "" {
 		return string(r.Backend)
 	}
+	if r.Backend == sandbox.Host && sandbox.Mode(r.Variant) == sandbox.ModeOff {
+		return fmt.Sprintf("%s (%s, not sandboxed)", r.Backend, r.Variant)
+	}
 	return fmt.Sprintf("%s (%s)", r.Backend, r.Variant)
 }
 

@@ -98,6 +98,9 @@ func subjectName(kind sandbox.Kind, variant string) string {
 	if variant == "" {
 		return string(kind)
 	}
+	if kind == sandbox.Host && sandbox.Mode(variant) == sandbox.ModeOff {
+		variant += " (not sandboxed)"
+	}
 	return fmt.Sprintf("%s, %s", kind, variant)
 }
 
