@@ -19,6 +19,9 @@ func agreesOn(goarch string, plan confine.Plan, r confine.Report) error {
 	wrong := func(what string) error {
 		return fmt.Errorf("confine the runner: the helper's report does not fit its plan: %s", what)
 	}
+	if r.Seatbelt != nil {
+		return seatbeltAgrees(plan, r)
+	}
 	if !r.NoNewPrivs {
 		return wrong("no_new_privs")
 	}

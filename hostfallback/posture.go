@@ -32,6 +32,7 @@ func promised(base sandbox.Base) []sandbox.LayerID {
 		sandbox.SyscallFilter, sandbox.Signals, sandbox.Ptrace, sandbox.InheritedFDs, sandbox.Environment,
 		sandbox.TreeKill,
 	}
+	ids = slices.DeleteFunc(ids, func(id sandbox.LayerID) bool { return slices.Contains(unknownHere(), id) })
 	if base.Network == sandbox.NetworkAllow {
 		ids = slices.DeleteFunc(ids, func(id sandbox.LayerID) bool { return id == sandbox.NetOutbound })
 	}
@@ -59,6 +60,9 @@ func layers(e evidence) []sandbox.Layer {
 }
 
 func (e evidence) row(id sandbox.LayerID) sandbox.Layer {
+	if e.report.Seatbelt != nil {
+		return e.seatbeltRow(id)
+	}
 	switch id {
 	case sandbox.FSWrite:
 		return e.fsWrite()

@@ -14,6 +14,9 @@ import (
 // became the runner, by the supervisor, and by the runner from inside. Nothing
 // in it was only asked for. What the runner tried stands before it in the row.
 func (e evidence) reported(id sandbox.LayerID) string {
+	if e.report.Seatbelt != nil {
+		return e.seatbeltReported(id)
+	}
 	r, w := e.report, e.watch
 	switch id {
 	case sandbox.FSWrite:

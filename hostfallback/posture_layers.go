@@ -279,7 +279,8 @@ func (e evidence) inheritedFDs() sandbox.Layer {
 // environment compares names: those that the runner was started with, and those
 // that it saw.
 func (e evidence) environment() sandbox.Layer {
-	known := map[string]bool{"LC_CTYPE": true} // Python sets it for itself where the locale is plain C
+	// Python sets the first for itself where the locale is plain C, the libraries of macOS the second.
+	known := map[string]bool{"LC_CTYPE": true, "__CF_USER_TEXT_ENCODING": true}
 	for _, entry := range environment("", "", interpreter{}, 1) {
 		name, _, _ := strings.Cut(entry, "=")
 		known[name] = true

@@ -13,6 +13,9 @@ func notes(e evidence) []string {
 		return notesOnWindows(e)
 	}
 	r := e.report
+	if r.Seatbelt != nil {
+		return e.seatbeltNotes()
+	}
 	out := []string{
 		"the kernel is shared with the machine",
 		"how busy the machine is can be read in /proc",

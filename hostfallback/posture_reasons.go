@@ -1,6 +1,7 @@
 package hostfallback
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,7 @@ const (
 // reasons are all of them, in the order in which the page of the host sandbox
 // shows them. Rows, pages and remedies have their words from here.
 func reasons() []reason {
-	return append(posixReasons(), windowsReasons()...)
+	return slices.Concat(posixReasons(), seatbeltReasons(), windowsReasons())
 }
 
 func posixReasons() []reason {
