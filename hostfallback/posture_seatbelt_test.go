@@ -188,7 +188,7 @@ func TestSeatbeltLoopback(t *testing.T) {
 		t.Errorf("not asked for: %v", err)
 	}
 	e.base.Network = sandbox.NetworkLoopback
-	if err := e.loopback(); err == nil || !strings.Contains(err.Error(), "namespaces") {
+	if err := e.loopback(); err == nil || !strings.Contains(err.Error(), "no network of one's own") {
 		t.Errorf("loopback: %v", err)
 	}
 }
