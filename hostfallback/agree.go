@@ -36,7 +36,7 @@ func agreesOn(goarch string, plan confine.Plan, r confine.Report) error {
 		}
 	}
 	if !slices.Equal(r.Kept, []int{0, 1, 2}) {
-		return wrong("descriptors")
+		return wrong(fmt.Sprintf("descriptors %v", r.Kept))
 	}
 	if len(r.Variables) != len(plan.Env) {
 		return wrong("environment")

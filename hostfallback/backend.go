@@ -22,6 +22,7 @@ type Backend struct {
 	options Options
 	known   answers
 	held    runners
+	warm    zygotes
 }
 
 var _ sandbox.Backend = (*Backend)(nil)
@@ -138,29 +139,26 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	if err != nil {
 		return nil, fmt.Errorf("resolve the workspace: %w", err)
 	}
-	plan, release, err := b.plan(base, in, script, resolved)
+	n, err := b.begin(ctx, base, in, script, resolved)
 	if err != nil {
 		return nil, err
 	}
-	p, started, err := launch(ctx, b.options.Executable, plan)
+	if !b.options.any() {
+		err = agrees(n.process.plan, n.started.Report)
+	}
 	if err == nil {
-		e := evidence{report: started.Report, watch: started.Watch, base: base}
-		err = e.loopback()
-		if err == nil && !b.options.any() {
-			err = agrees(plan, started.Report)
-		}
-		if err == nil {
+		e := evidence{report: n.started.Report, watch: n.started.Watch, base: base}
+		if err = e.loopback(); err == nil {
 			err = satisfies(base, layers(e))
 		}
-		if err != nil {
-			err = errors.Join(err, p.hangUp(), p.end())
-		}
 	}
 	if err != nil {
-		release()
+		err = errors.Join(err, n.process.hangUp(), n.process.end())
+		n.release()
 		return nil, err
 	}
-	prepared := newInstance(p, started, base, in, workspace, release)
+	prepared := newInstance(n.process, n.started, base, in, workspace, n.release)
+	prepared.refused = n.refused
 	if err := prepared.greet(ctx); err != nil {
 		return nil, errors.Join(err, prepared.Close(context.WithoutCancel(ctx)))
 	}
@@ -171,11 +169,16 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 // empty workspace is for an instance that runs nothing. release removes the
 // directory; the supervisor does so too, when brig cannot.
 func (b *Backend) plan(base sandbox.Base, in interpreter, script, workspace string) (confine.Plan, func(), error) {
+	return b.planIn(b.options.instances(), base, in, script, workspace)
+}
+
+// planIn does so below a directory that holds those of others as well.
+func (b *Backend) planIn(dir string, base sandbox.Base, in interpreter, script, workspace string) (confine.Plan, func(), error) {
 	base.Limits = base.Limits.WithDefaults()
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	token := hex.EncodeToString(random[:])
-	root, err := filepath.Abs(b.options.instances())
+	root, err := filepath.Abs(dir)
 	if err == nil {
 		err = os.MkdirAll(root, 0o700)
 	}
@@ -277,6 +280,7 @@ func satisfies(base sandbox.Base, rows []sandbox.Layer) error {
 
 // Close lets go of the runner's files.
 func (b *Backend) Close(context.Context) error {
+	b.warm.close()
 	b.held.drop()
 	return nil
 }

@@ -20,10 +20,15 @@ import (
 // launch starts a supervisor with a plan and waits until the runner has been
 // confined and started. On error nothing is left running.
 func launch(ctx context.Context, executable string, plan confine.Plan) (*process, confine.Started, error) {
-	p := &process{plan: plan, first: make(chan confine.Event, 1), gone: make(chan struct{})}
-	if err := p.start(executable); err != nil {
+	p := newProcess(plan)
+	if err := p.start(executable, confine.VerbSupervise); err != nil {
 		return nil, confine.Started{}, err
 	}
+	return p.launched(ctx, p.begin)
+}
+
+// launched waits until begin has seen the process start.
+func (p *process) launched(ctx context.Context, begin func(context.Context) (confine.Started, error)) (*process, confine.Started, error) {
 	var mu sync.Mutex
 	var runner int
 	go p.follow(func() int {
@@ -31,7 +36,7 @@ func launch(ctx context.Context, executable string, plan confine.Plan) (*process
 		defer mu.Unlock()
 		return runner
 	})
-	started, err := p.begin(ctx)
+	started, err := begin(ctx)
 	if err != nil {
 		return nil, confine.Started{}, errors.Join(err, p.hangUp(), p.end())
 	}
@@ -43,8 +48,26 @@ func launch(ctx context.Context, executable string, plan confine.Plan) (*process
 
 // start forks the supervisor. It is in a session of its own: a terminal's
 // interrupt is for brig, which knows what to do with it.
-func (p *process) start(executable string) (err error) {
-	var theirs []*os.File
+func (p *process) start(executable, verb string, more ...*os.File) error {
+	theirs, err := p.pipes()
+	if err == nil {
+		p.handle, err = os.StartProcess(executable, []string{"brig", verb}, &os.ProcAttr{
+			Dir: "/", Env: []string{}, Files: append(theirs, more...), Sys: &syscall.SysProcAttr{Setsid: true},
+		})
+	}
+	for _, f := range theirs {
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		p.drop()
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	p.kill = p.handle.Kill
+	return nil
+}
+
+// pipes makes those of the runner and of the supervisor, and returns their ends.
+func (p *process) pipes() (theirs []*os.File, err error) {
 	pipe := func(brigReads bool) *os.File {
 		r, w, perr := os.Pipe()
 		if perr != nil {
@@ -60,23 +83,16 @@ func (p *process) start(executable string) (err error) {
 	}
 	// In the order of the descriptors that the supervisor finds.
 	p.stdin, p.stdout, p.stderr, p.control, p.status = pipe(false), pipe(true), pipe(true), pipe(false), pipe(true)
-	if err == nil {
-		p.handle, err = os.StartProcess(executable, []string{"brig", confine.VerbSupervise}, &os.ProcAttr{
-			Dir: "/", Env: []string{}, Files: theirs, Sys: &syscall.SysProcAttr{Setsid: true},
-		})
-	}
-	for _, f := range theirs {
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		for _, f := range []*os.File{p.stdin, p.stdout, p.stderr, p.control, p.status} {
-			if f != nil {
-				_ = f.Close() // the start has failed already
-			}
+	return theirs, err
+}
+
+// drop closes brig's ends of pipes that lead nowhere.
+func (p *process) drop() {
+	for _, f := range []*os.File{p.stdin, p.stdout, p.stderr, p.control, p.status} {
+		if f != nil {
+			_ = f.Close() // the start has failed already
 		}
-		return fmt.Errorf("start the supervisor: %w", err)
 	}
-	return nil
 }
 
 // begin sends the plan and waits for the first event.
@@ -87,6 +103,11 @@ func (p *process) begin(ctx context.Context) (confine.Started, error) {
 	if err := json.NewEncoder(p.control).Encode(p.plan); err != nil {
 		return confine.Started{}, fmt.Errorf("send the plan: %w", err)
 	}
+	return p.awaitStart(ctx)
+}
+
+// awaitStart waits for the first event.
+func (p *process) awaitStart(ctx context.Context) (confine.Started, error) {
 	patience := time.NewTimer(startPatience)
 	defer patience.Stop()
 	select {

@@ -29,6 +29,7 @@ type instance struct {
 	python    interpreter
 	workspace string
 	release   func()
+	refused   string // why it was not forked from a zygote that was there; or empty
 	peer      *wire.Peer
 
 	taken   atomic.Bool // Bind was called

@@ -22,6 +22,8 @@ type Options struct {
 	Owner string
 	// Protected are directories that no grant may contain, such as brig's own.
 	Protected []string
+	// Zygotes are warmed interpreters that instances are forked from; none without it.
+	Zygotes ZygoteOptions
 	sabotaged
 }
 

@@ -22,7 +22,8 @@ const (
 // process is a running supervisor seen from brig, with the ends of the runner's pipes.
 type process struct {
 	plan    confine.Plan
-	handle  *os.Process
+	handle  *os.Process   // nil: a supervisor that keeps others as well
+	kill    func() error  // ends the supervisor that does not obey
 	inside  chan struct{} // instead of handle where the supervisor is a part of brig: closed when it has returned
 	stdin   *os.File      // writes to the runner
 	stdout  *os.File      // reads from the runner
@@ -41,6 +42,10 @@ type process struct {
 	lost  error          // why it could not be told what survived
 
 	closing sync.Once
+}
+
+func newProcess(plan confine.Plan) *process {
+	return &process{plan: plan, first: make(chan confine.Event, 1), gone: make(chan struct{})}
 }
 
 // follow reads everything that the supervisor and the runner's standard error
@@ -69,7 +74,7 @@ func (p *process) follow(runner func() int) {
 	}
 	if p.inside != nil {
 		<-p.inside
-	} else {
+	} else if p.handle != nil {
 		_, _ = p.handle.Wait() // its status says less than its last event
 	}
 	p.order()
@@ -99,7 +104,7 @@ func (p *process) end() error {
 		<-p.gone // it has bounds of its own for everything it does
 		return p.lost
 	}
-	if err := p.handle.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill the supervisor: %w", err)
 	}
 	<-p.gone

@@ -171,7 +171,7 @@ func supervisorOf(brig, pid int) bool {
 		return false
 	}
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	return err == nil && bytes.HasPrefix(raw, []byte("brig\x00"+VerbSupervise+"\x00"))
+	return err == nil && (bytes.HasPrefix(raw, []byte("brig\x00"+VerbSupervise+"\x00")) || bytes.HasPrefix(raw, []byte("brig\x00"+VerbZygote+"\x00")))
 }
 
 func contains(have, want []string) bool {

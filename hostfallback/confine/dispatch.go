@@ -23,6 +23,8 @@ func Dispatch() struct{} {
 			os.Exit(supervise())
 		case VerbConfine:
 			os.Exit(confine())
+		case VerbZygote:
+			os.Exit(superviseZygote())
 		}
 	}
 	return struct{}{}

@@ -42,6 +42,9 @@ type Filter struct {
 	Inet     bool `json:"inet"`     // internet sockets may be created
 	Unix     bool `json:"unix"`     // unix sockets may be created, because Landlock confines them
 	Metadata bool `json:"metadata"` // chmod, chown, utime and setxattr may be called
+	// Namespaces and mounts may be made, for a process that forks sessions which do
+	// so to narrow themselves, and then refuse it.
+	Narrow bool `json:"narrow,omitempty"`
 }
 
 // UnixConfined says that unix sockets of the user are out of reach, so that the
@@ -61,6 +64,12 @@ type group struct {
 	why   string
 	calls []string
 }
+
+// Why calls are refused that a process needs that narrows itself.
+const (
+	whyNamespaces = "namespaces"
+	whyMounts     = "mounts, by the old calls and the new ones"
+)
 
 // refused is the table of calls that no variant allows. A name that an
 // architecture does not have is left out there.
@@ -88,8 +97,8 @@ func refused() []group {
 			"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
 			"migrate_pages", "move_pages",
 		}},
-		{errnoEPERM, "namespaces", []string{"unshare", "setns"}},
-		{errnoEPERM, "mounts, by the old calls and the new ones", []string{
+		{errnoEPERM, whyNamespaces, []string{"unshare", "setns"}},
+		{errnoEPERM, whyMounts, []string{
 			"mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount", "fsopen",
 			"fsconfig", "fsmount", "fspick", "mount_setattr",
 		}},
@@ -151,6 +160,9 @@ func (f Filter) Program(arch Arch) []Instruction {
 	}
 	a.ifThen(opGreater, calls[len(calls)-1].nr, errno(errnoENOSYS))
 	for _, g := range refused() {
+		if f.Narrow && (g.why == whyNamespaces || g.why == whyMounts) {
+			continue
+		}
 		a.anyOf(pick(g.calls), errno(g.errno))
 	}
 	if !f.Metadata {

@@ -94,6 +94,7 @@ type helper struct {
 	survey *Survey  // what the machine has at the paths of the plan
 	own    []string // file systems in memory that only this instance has
 	open   *os.File // lists this process's descriptors; opened before that could be refused
+	users  int      // of a zygote: the /proc where it writes the users of a session's namespace
 }
 
 // step is one that the helper takes, and its stage for a failure.
@@ -115,6 +116,7 @@ func (h *helper) apply() *Failure {
 		{StageNamespace, h.namespace},
 		{StageNetwork, h.network},
 		{StageNamespace, h.mounts},
+		{StageProc, h.writableProc},
 		{StageSession, h.session},
 		{StageFiles, h.files},
 		{StageLimits, h.limits},
@@ -184,6 +186,11 @@ func (h *helper) files() (err error) {
 		unix.CloseOnExec(fdHelperStatus)
 	} else if err := sys.CloseOnExec(3); err != nil {
 		return err
+	}
+	if h.plan.Zygote != nil {
+		if err := unix.Dup3(h.users, FDZygoteProc, 0); err != nil {
+			return os.NewSyscallError("dup3", err)
+		}
 	}
 	h.open, err = os.Open("/proc/self/fd")
 	return err

@@ -33,6 +33,10 @@ func (h *helper) landlock() error {
 	if h.plan.without(StageLandlock) {
 		return nil
 	}
+	if h.plan.Zygote != nil {
+		r.Code = CodeZygote // mounts are refused in a domain, and sessions make theirs
+		return nil
+	}
 	abi, err := ll.LandlockGetABIVersion()
 	switch {
 	case errors.Is(err, unix.ENOSYS):

@@ -23,6 +23,8 @@ type Plan struct {
 	// inside. The supervisor holds the lock while it lives and removes Home at the end.
 	Home string `json:"home"`
 	Policy
+	// Zygote makes this the plan of an interpreter that sessions are forked from.
+	Zygote *Zygote `json:"zygote,omitempty"`
 	// CheckOnly ends the helper after its report instead of running Command.
 	CheckOnly bool `json:"check_only,omitempty"`
 	sabotaged
@@ -82,6 +84,7 @@ type Report struct {
 	Seccomp    Seccomp           `json:"seccomp"`
 	Seatbelt   *Seatbelt         `json:"seatbelt,omitempty"` // of a Mac, where of the above only UID, Kernel, Limits, Kept, Closed and Variables are told
 	Windows    *Windows          `json:"windows,omitempty"`  // of a Windows, where nothing of the above but UID and Variables is told
+	Forked     *Forked           `json:"forked,omitempty"`   // nil: started by an execve of its own
 }
 
 // Layer says whether something was applied and, where not, why. Code is one of
@@ -168,6 +171,7 @@ type Seccomp struct {
 const (
 	CodeOff              = "host-sandbox-off"
 	CodeNotAsked         = "not-asked"
+	CodeZygote           = "zygote" // each session that is forked from it applies its own
 	CodeUsernsAppArmor   = "userns-apparmor"
 	CodeUsernsSysctl     = "userns-sysctl"
 	CodeUsernsRefused    = "userns-refused"
@@ -202,6 +206,8 @@ type Started struct {
 	PID    int    `json:"pid"`
 	Report Report `json:"report"`
 	Watch  Watch  `json:"watch"`
+	// Warmed is set by a zygote.
+	Warmed *Warmed `json:"warmed,omitempty"`
 }
 
 // Watch is what the supervisor does for a whole tree of processes.

@@ -13,8 +13,9 @@ import (
 // filter chooses the variant of the filter from what the other layers reached.
 func (h *helper) filter() Filter {
 	return Filter{
-		Inet: h.inet(),
-		Unix: UnixConfined(h.report),
+		Inet:   h.inet(),
+		Narrow: h.plan.Zygote != nil,
+		Unix:   UnixConfined(h.report),
 		// A read-only view protects the files outside and leaves the calls usable inside.
 		Metadata: h.report.Namespace.Applied || h.plan.Mode != ModeRequire,
 	}

@@ -47,7 +47,7 @@ type supervisor struct {
 	control, status *os.File
 	plan            Plan
 	lock            *os.File
-	root            int           // the instance's first process where it is not the only one below this; or 0
+	members         func() []int  // the processes of the instance; nil: whatever is below this one
 	group           *cgroup       // of the instance; nil does nothing
 	ordered         chan struct{} // closed when the control pipe ends or a signal asks for the end
 }
@@ -55,13 +55,20 @@ type supervisor struct {
 // tell writes one event. Nobody may be listening any more: the control pipe says so as well.
 func (s *supervisor) tell(e Event) { _ = json.NewEncoder(s.status).Encode(e) }
 
-func (s *supervisor) run() error {
+func (s *supervisor) readPlan() error {
 	line, err := bufio.NewReader(io.LimitReader(s.control, maxPlan)).ReadBytes('\n')
 	if err != nil {
 		return failure(StagePlan, fmt.Errorf("read the plan: %w", err))
 	}
 	if err := json.Unmarshal(line, &s.plan); err != nil {
 		return failure(StagePlan, err)
+	}
+	return nil
+}
+
+func (s *supervisor) run() error {
+	if err := s.readPlan(); err != nil {
+		return err
 	}
 	if s.plan.without("fds") {
 		unix.CloseOnExec(FDControl)

@@ -76,13 +76,13 @@ func (s *supervisor) sweep(ended *Ended, r reaping) {
 	}
 }
 
-// tree lists the processes of the instance. A supervisor that keeps one of many
-// names its root; every other keeps whatever is below itself.
+// tree lists the processes of the instance: whatever is below this one, unless
+// this one keeps several instances.
 func (s *supervisor) tree() []int {
-	if s.root == 0 {
-		return descendants(os.Getpid())
+	if s.members != nil {
+		return s.members()
 	}
-	return append([]int{s.root}, descendants(s.root)...)
+	return descendants(os.Getpid())
 }
 
 // noteExit adds how the runner ended, if that was not noted before.

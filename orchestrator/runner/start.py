@@ -1,4 +1,5 @@
 """Starts the runner: python3 -I -u start.py, frames on descriptors 0 and 1.
+With the argument zygote it starts one that runners are forked from.
 
 The supervisor loop returns only in a forked worker; what user code raises there
 must not show the supervisor's frames, so the worker starts from here. Where
@@ -18,9 +19,12 @@ def main():
         boot = spawn.boot(mode.WORKER)
         sys.path.remove(directory)
     else:
-        from brigrunner import supervisor
+        if sys.argv[1:] == ["zygote"]:
+            from brigrunner import zygote as half
+        else:
+            from brigrunner import supervisor as half
         sys.path.remove(directory)
-        boot = supervisor.main(directory)
+        boot = half.main(directory)
     from brigrunner import worker
     worker.main(boot)
 

@@ -31,6 +31,9 @@ if _ctypes is not None:
         _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
         _restype_ = _Long
 
+    class _Char(_ctypes._SimpleCData):
+        _type_ = "c"
+
     _libc = _ctypes.dlopen(None, 0)
     _functions = {}
 
@@ -55,6 +58,19 @@ def call(name, *args):
         number = _ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return result
+
+
+class Fixed:
+    """Bytes at an address that a structure can name."""
+
+    def __init__(self, data):
+        kind = type("Bytes", (_ctypes.Array,), {"_type_": _Char, "_length_": len(data)})
+        self._held = kind.from_buffer_copy(data)
+        self._length = len(data)
+        self.address = _ctypes.addressof(self._held)
+
+    def __len__(self):
+        return self._length
 
 
 def prctl(option, value=0):

@@ -84,10 +84,10 @@ def _may_end(pid):
     _winapi.CloseHandle(_winapi.OpenProcess(1, False, pid))
 
 
-def packages():
-    """Those of the data stack that an import would find, without importing them."""
+def packages(importable):
+    """Those of the data stack that an import would find there, without importing them."""
     names = set()
-    for directory in sys.path:
+    for directory in importable:
         try:
             names.update(os.listdir(directory))
         except OSError:

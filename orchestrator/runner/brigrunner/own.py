@@ -14,6 +14,15 @@ class Imports:
         self._workspace = None
         self._held = {}
 
+    @property
+    def path(self):
+        """Where modules are looked for, the workspace left out."""
+        return self._path
+
+    def rebase(self, path):
+        """Takes note of where installed packages are, or will be, imported from."""
+        self._path = list(path)
+
     def admit(self, workspace):
         """Puts the workspace first for user code. From the first run on, not before."""
         if self._workspace is None:

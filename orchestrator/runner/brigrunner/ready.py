@@ -2,9 +2,10 @@
 import os
 import sys
 
-from . import VERSION, frames, place, resume
+from . import VERSION, frames, own, place, resume
 from .mode import PRIVATE
 
+_hashes = {}  # by directory; a zygote looks once for all its sessions
 _STRINGS = ("workspace", "scratch")
 
 
@@ -79,7 +80,7 @@ def report(directory, hello, dumpable, resumable):
     return {
         "type": "ready", "version": VERSION, "runner": source_hash(directory),
         "python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name,
-        "executable": sys.executable or "", "packages": observe.packages(),
+        "executable": sys.executable or "", "packages": observe.packages(own.trusted.path),
         "resumable": resumable,
         "observed": observed,
     }
@@ -87,6 +88,12 @@ def report(directory, hello, dumpable, resumable):
 
 def source_hash(directory):
     """SHA-256 over every file's path, NUL, content, NUL, in the order of the paths."""
+    if directory not in _hashes:
+        _hashes[directory] = _hash(directory)
+    return _hashes[directory]
+
+
+def _hash(directory):
     names = ["brigrunner/" + name for name in os.listdir(directory + "/brigrunner") if name.endswith(".py")]
     digest = resume.sha256_type()()
     for name in sorted(names + ["start.py"]):

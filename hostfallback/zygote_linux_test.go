@@ -1,0 +1,116 @@
+package hostfallback
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"brig/orchestrator/sandbox"
+)
+
+// warmBackend is a backend with a zygote for base that is ready, and the
+// directory for workspaces of its sessions.
+func warmBackend(t testing.TB, base sandbox.Base, packages ...string) (*Backend, string) {
+	t.Helper()
+	b := testBackend(t)
+	dir := t.TempDir()
+	b.options.Zygotes = ZygoteOptions{Most: 2, Workspaces: dir, Packages: packages}
+	t.Cleanup(func() {
+		if err := b.Close(testContext(t)); err != nil {
+			t.Errorf("close the backend: %v", err)
+		}
+	})
+	first := openIn(t, b, base, workspaceIn(t, dir))
+	if first.(*instance).started.Report.Forked != nil {
+		t.Fatal("the first instance cannot have been forked")
+	}
+	b.warm.making.Wait()
+	for _, z := range b.warm.all {
+		if z.why != "" {
+			t.Fatalf("no zygote: %s", z.why)
+		}
+	}
+	if len(b.warm.all) != 1 {
+		t.Fatalf("%d zygotes", len(b.warm.all))
+	}
+	return b, dir
+}
+
+func workspaceIn(t testing.TB, dir string) string {
+	t.Helper()
+	workspace, err := os.MkdirTemp(dir, "session-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return workspace
+}
+
+// openForked opens an instance that must have been forked.
+func openForked(t testing.TB, b *Backend, base sandbox.Base, dir string) *instance {
+	t.Helper()
+	i := openIn(t, b, base, workspaceIn(t, dir)).(*instance)
+	if i.started.Report.Forked == nil {
+		t.Fatalf("it was not forked: %s", i.refused)
+	}
+	return i
+}
+
+func TestZygote(t *testing.T) {
+	needWhole(t)
+	b, dir := warmBackend(t, testBase())
+	i := openForked(t, b, testBase(), dir)
+	if out, _ := output(t, i, "r1", "import os; print(6*7, os.getcwd())"); out != "42 "+i.workspace+"\n" {
+		t.Errorf("%q", out)
+	}
+	t.Logf("%+v", i.started.Report)
+}
+
+// BenchmarkZygote is everything from the claim to the first result in a session
+// that is forked, beside a bare interpreter that prints the same, in turns.
+func BenchmarkZygote(b *testing.B) {
+	backend, dir := warmBackend(b, testBase())
+	in, _, err := backend.interpreter(b.Context(), testBase())
+	if err != nil {
+		b.Fatal(err)
+	}
+	var bare, prepare, bind, run, all samples
+	for b.Loop() {
+		bare.time(func() {
+			if out, err := exec.Command(in.About.Executable, "-I", "-c", "print(1)").Output(); err != nil || string(out) != "1\n" {
+				b.Fatalf("%s %v", out, err)
+			}
+		})
+		workspace := workspaceIn(b, dir)
+		var p sandbox.Prepared
+		var i sandbox.Instance
+		all.time(func() {
+			prepare.time(func() { p, err = backend.Prepare(b.Context(), testBase(), workspace) })
+			if err != nil {
+				b.Fatal(err)
+			}
+			bind.time(func() {
+				i, err = p.Bind(b.Context(), sandbox.Claim{ID: "bench-1", Session: "bench", Workspace: workspace})
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			run.time(func() {
+				if out, _ := output(b, i, "r1", "print(1)"); out != "1\n" {
+					b.Fatal(out)
+				}
+			})
+		})
+		if i.(*instance).started.Report.Forked == nil {
+			b.Fatalf("it was not forked: %s", i.(*instance).refused)
+		}
+		if err := i.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	bare.report(b, "bare")
+	prepare.report(b, "prepare")
+	bind.report(b, "bind")
+	run.report(b, "run")
+	all.report(b, "zygote")
+	b.ReportMetric(all.median()/bare.median(), "ratio")
+}

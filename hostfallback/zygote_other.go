@@ -1,0 +1,19 @@
+//go:build !linux
+
+package hostfallback
+
+import (
+	"context"
+
+	"brig/hostfallback/confine"
+	"brig/orchestrator/sandbox"
+)
+
+// zygote is made on Linux only: elsewhere a process cannot give up after a fork what it had before.
+func (b *Backend) zygote(sandbox.Base, interpreter, zygoteKey, confine.Plan, confine.Report) (*zygote, error) {
+	return nil, supported()
+}
+
+func (z *zygote) fork(context.Context, confine.Plan) (*process, confine.Started, error) {
+	return nil, confine.Started{}, supported()
+}
