@@ -1,6 +1,7 @@
 package hostfallback
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -113,4 +114,44 @@ func BenchmarkZygote(b *testing.B) {
 	run.report(b, "run")
 	all.report(b, "zygote")
 	b.ReportMetric(all.median()/bare.median(), "ratio")
+}
+
+// TestZygoteGivesAll: a forked session reports every layer as one does that was
+// started by itself, and its posture differs in nothing but that it was forked.
+func TestZygoteGivesAll(t *testing.T) {
+	needWhole(t)
+	b, dir := warmBackend(t, testBase())
+	forked := openForked(t, b, testBase(), dir)
+	b.options.Zygotes.Most = 0
+	spawned := openIn(t, b, testBase(), workspaceIn(t, dir)).(*instance)
+	if spawned.started.Report.Forked != nil {
+		t.Fatal("the control was forked")
+	}
+	f, s := forked.started.Report, spawned.started.Report
+	for what, pair := range map[string][2]any{
+		"namespace": {f.Namespace, s.Namespace}, "namespaces": {fmt.Sprint(f.Namespaces), fmt.Sprint(s.Namespaces)}, "landlock": {fmt.Sprint(f.Landlock), fmt.Sprint(s.Landlock)},
+		"seccomp": {f.Seccomp, s.Seccomp}, "limits": {fmt.Sprint(f.Limits), fmt.Sprint(s.Limits)}, "capabilities": {f.CapEff, s.CapEff},
+		"no new privileges": {f.NoNewPrivs, s.NoNewPrivs}, "shared memory": {f.PrivateShm, s.PrivateShm}, "variables": {fmt.Sprint(f.Variables), fmt.Sprint(s.Variables)},
+		"descriptors": {fmt.Sprint(f.Kept), fmt.Sprint(s.Kept)}, "processors": {f.CPUs, s.CPUs}, "group": {f.Cgroup.Applied, s.Cgroup.Applied}, "why no group": {f.Cgroup.Code, s.Cgroup.Code},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: forked %v, spawned %v", what, pair[0], pair[1])
+		}
+	}
+	if f.Forked.Filters < 2 || len(f.Forked.Packages) > 0 {
+		t.Errorf("forked: %+v", f.Forked)
+	}
+	for n, l := range forked.posture.Layers {
+		if other := spawned.posture.Layers[n]; l.State != other.State {
+			t.Errorf("%s is %s in a fork and %s otherwise: %s", l.ID, l.State, other.State, l.Reason)
+		}
+	}
+	if again := openForked2(t, b, dir); again.Posture().Digest() != forked.Posture().Digest() {
+		t.Error("two forks have different digests")
+	}
+}
+
+func openForked2(t *testing.T, b *Backend, dir string) sandbox.Instance {
+	b.options.Zygotes.Most = 2
+	return openForked(t, b, testBase(), dir)
 }

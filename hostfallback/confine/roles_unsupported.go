@@ -4,6 +4,5 @@ package confine
 
 // Nothing starts these roles here: the parent side answers before it would.
 // Somebody who types the hidden argument gets the status of a usage error.
-func supervise() int       { return 2 }
-func confine() int         { return 2 }
-func superviseZygote() int { return 2 }
+func supervise() int { return 2 }
+func confine() int   { return 2 }

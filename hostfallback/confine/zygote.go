@@ -134,7 +134,10 @@ func (p Policy) sessionMounts(zygote []Step, bases ...string) []sessionMount {
 		steps = append(steps, sessionMount{Do: doMount, At: s.Path, Kind: "tmpfs", Flags: flags, Data: data})
 	}
 	gates := make(map[string]bool)
-	for _, base := range bases {
+	show := slices.DeleteFunc(granted(zygote), func(at string) bool {
+		return slices.Contains(bases, at) || !slices.ContainsFunc(steps, func(s sessionMount) bool { return below(at, s.At) })
+	})
+	for _, base := range slices.Concat(bases, show) {
 		at := base
 		for _, s := range shared(zygote) {
 			if below(base, s.Path) {
@@ -148,12 +151,23 @@ func (p Policy) sessionMounts(zygote []Step, bases ...string) []sessionMount {
 			gate(at)
 		}
 	}
-	for _, own := range []string{p.Workspace, p.Scratch} {
+	for _, own := range append(show, p.Workspace, p.Scratch) {
 		steps = append(steps, sessionMount{Do: doShow, At: own})
 	}
 	// The /proc comes last, because the steps before find their sources by the zygote's.
 	steps = append(steps, sealed...)
 	return append(steps, sessionMount{Do: doMount, At: procDir, Kind: "proc", Flags: mountReadOnly | quiet})
+}
+
+// granted are the places of a view where something of the machine is.
+func granted(view []Step) []string {
+	var places []string
+	for _, s := range view {
+		if s.Op == OpBind {
+			places = append(places, s.Path)
+		}
+	}
+	return places
 }
 
 // shared are the file systems in memory that everything in a view may write to.

@@ -72,6 +72,8 @@ func (z *zygote) run() error {
 		return failure(StageLock, err)
 	}
 	defer z.tidy()
+	z.group = makeCgroup(z.plan) // sessions are moved out of it into their own
+	defer z.group.remove()
 	go z.awaitOrder()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

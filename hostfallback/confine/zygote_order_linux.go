@@ -36,7 +36,8 @@ func (z *zygote) render(plan Plan, turn int) (sessionOrder, error) {
 func sessionLimits(l Limits) []sessionLimit {
 	limits := []sessionLimit{{"core", unix.RLIMIT_CORE, 0}}
 	for _, r := range []sessionLimit{
-		{"nofile", unix.RLIMIT_NOFILE, int64(l.OpenFiles)}, {"fsize", unix.RLIMIT_FSIZE, l.FileSize},
+		{"nofile", unix.RLIMIT_NOFILE, int64(l.OpenFiles)},
+		{"fsize", unix.RLIMIT_FSIZE, l.FileSize},
 		// In its own user namespace the count starts at zero.
 		{"nproc", unix.RLIMIT_NPROC, int64(l.Processes)},
 	} {

@@ -43,6 +43,8 @@ func (z *zygote) keep(plan Plan, files []*os.File) {
 		s.tidy()
 		_ = s.lock.Close() // it is gone
 	}()
+	s.group = makeCgroup(plan)
+	defer s.group.remove()
 	born, report, err := z.fork(s, files[:3])
 	if err != nil {
 		var f *Failure
@@ -63,7 +65,9 @@ func (z *zygote) keep(plan Plan, files []*os.File) {
 		Subreaper: true, Memory: limits.Memory, Processes: limits.Processes, Disk: limits.Disk,
 	}}})
 	ended := s.watch(r)
+	s.group.explain(&ended)
 	born.sweep(&ended, r)
+	ended.Left = append(ended.Left, s.group.remove()...)
 	s.tell(Event{Ended: &ended})
 }
 
@@ -133,6 +137,7 @@ func (z *zygote) fork(s *supervisor, streams []*os.File) (newborn, Report, error
 		}
 		return newborn{}, Report{}, err
 	}
+	s.group.adopt(n.pid) // before it has done anything
 	if err = next(lines, &e); err == nil && e.Failed != nil {
 		err = e.Failed
 	} else if err == nil && e.Started == nil {
@@ -141,6 +146,7 @@ func (z *zygote) fork(s *supervisor, streams []*os.File) (newborn, Report, error
 	var report Report
 	if err == nil {
 		report = e.Started.Report
+		report.Cgroup = s.group.told()
 		report.Forked, err = z.look(n, s.plan.Policy, report)
 	}
 	if err == nil {
@@ -151,6 +157,21 @@ func (z *zygote) fork(s *supervisor, streams []*os.File) (newborn, Report, error
 		return newborn{}, Report{}, err
 	}
 	return n, report, nil
+}
+
+// adopt moves a process into the group that was born elsewhere. Where the kernel
+// does not let it, there is no group, and the report says so.
+func (c *cgroup) adopt(pid int) {
+	if c == nil || c.dir == "" {
+		return
+	}
+	err := write(c.dir, "cgroup.procs", strconv.Itoa(pid))
+	if err == nil {
+		err = c.entered(pid)
+	}
+	if err != nil {
+		c.refused(err)
+	}
 }
 
 func next(lines *bufio.Reader, to any) error {

@@ -7,6 +7,7 @@ is read back from the kernel and reported in the shape in which the helper repor
 """
 import errno
 import os
+import stat
 
 from . import native
 
@@ -83,7 +84,7 @@ class Session:
         held = {}  # what is to be shown again after its surroundings were covered
         for step in self.order["mounts"]:
             if step["do"] == "show":
-                held[step["at"]] = os.open(step["at"], O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                held[step["at"]] = os.open(step["at"], O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         for step in self.order["mounts"]:
             at = os.fsencode(step["at"]) + b"\0"
             if step["do"] == "mount":
@@ -91,7 +92,11 @@ class Session:
                 kind = step["kind"].encode() + b"\0"
                 native.call("mount", kind, at, kind, step["flags"], step["data"].encode() + b"\0")
             elif step["do"] == "show":
-                os.makedirs(step["at"], 0o711, exist_ok=True)
+                if stat.S_ISDIR(os.fstat(held[step["at"]]).st_mode):
+                    os.makedirs(step["at"], 0o711, exist_ok=True)
+                else:
+                    os.makedirs(os.path.dirname(step["at"]), 0o711, exist_ok=True)
+                    os.close(os.open(step["at"], os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o400))
                 native.call("mount", b"/proc/self/fd/%d\0" % held[step["at"]], at, None, MS_BIND | MS_REC, None)
             elif step["do"] == "change":
                 native.call("mount", None, at, None, step["flags"], None)
