@@ -1,7 +1,11 @@
 package selftest
 
 import (
+	"fmt"
+	"os"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -67,4 +71,32 @@ func limitsProbe(t *testing.T, system, id string) string {
 		}
 	}
 	return ""
+}
+
+// TestRows: the page says of each of the sixty attacks what tries it, and names no
+// probe that is not there.
+func TestRows(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "selftest.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, named, next := everyProbe(), regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+)+)`"), 1
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, fmt.Sprintf("| %d | ", next)) {
+			continue
+		}
+		next++
+		ids := named.FindAllStringSubmatch(line, -1)
+		if len(ids) == 0 && next-1 != 58 {
+			t.Errorf("nothing is named in: %s", line)
+		}
+		for _, id := range ids {
+			if !slices.ContainsFunc(all, func(p Probe) bool { return p.ID == id[1] }) {
+				t.Errorf("%s is no probe: %s", id[1], line)
+			}
+		}
+	}
+	if next != 61 {
+		t.Errorf("row %d is missing", next)
+	}
 }
