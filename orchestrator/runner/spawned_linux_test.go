@@ -14,9 +14,10 @@ import (
 const spawnedVariable = "BRIG_TEST_RUNNER_SPAWNED"
 
 // forkedOnly are the tests of what a worker has only by being forked, or of what
-// a runner does that Windows has not: process 1, leases and their signals.
+// a runner does that Windows has not: process 1, leases and their signals. A limit of
+// a few hundred milliseconds is over before a worker that is a program has begun.
 const forkedOnly = `^(TestInterpreters|TestSpawned|TestLease|TestResume|TestKnock|TestNotResumable|TestEndFromInside|TestEndSignal|` +
-	`TestLastWords|TestSignalsToTheSupervisor|TestHash|TestInstall|TestCompiles|TestPrecompile|TestFloodMemory|TestLargeTree|TestDataStack)`
+	`TestLastWords|TestSignalsToTheSupervisor|TestHash|TestInstall|TestCompiles|TestPrecompile|TestFloodMemory|TestLargeTree|TestDataStack|TestLimit)`
 
 // TestSpawned runs the suite of this package once more, in that way. What only
 // Windows itself can show is the plumbing of its handles: see .ci/wine.
