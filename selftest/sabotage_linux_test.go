@@ -53,20 +53,20 @@ func containers() []sabotage {
 		}},
 		{"nnp", off(sandbox.NoNewPrivs), []string{"no-new-privileges-flag"}, map[string]string{"no-new-privileges-set-id": "image without"}},
 		{"caps", off(sandbox.Capabilities), nil, map[string]string{"capabilities-held": "no capabilities", "kernel-mount": filter}},
-		{"network-host", off(sandbox.NetOutbound, sandbox.NetLoopback, sandbox.UnixSockets), []string{"net-tcp", "net-loopback-tcp", "unix-abstract"}, map[string]string{
+		{"network-host", partial("visible-network", sandbox.Seclusion, off(sandbox.NetOutbound, sandbox.NetLoopback, sandbox.UnixSockets)), []string{"net-tcp", "net-loopback-tcp", "net-loopback-own", "unix-abstract", "net-table"}, map[string]string{
 			"net-udp": filter, "net-loopback-udp": filter, "unix-engine": "files of its own",
 		}},
 		{"network-bridge", off(sandbox.NetOutbound, sandbox.NetLoopback), []string{"net-tcp", "net-test-net"}, map[string]string{
 			"net-udp": filter, "net-loopback-tcp": "loopback of its own", "unix-abstract": "abstract names of its own",
 		}},
 		{"rootfs", off(sandbox.FSWrite), []string{"files-elsewhere"}, map[string]string{"files-write": "file system of the session's own"}},
-		{"pid-host", off(sandbox.Signals, sandbox.FSRead, sandbox.FSWrite), []string{"processes-kill", "processes-sigio", "processes-environ", "files-proc-root"}, map[string]string{
+		{"pid-host", off(sandbox.Signals, sandbox.FSRead, sandbox.FSWrite, sandbox.Seclusion), []string{"processes-kill", "processes-end", "processes-cmdline", "processes-sigio", "processes-environ", "files-proc-root"}, map[string]string{
 			"processes-ptrace": filter, "processes-vm-read": filter, "processes-nice": filter, "files-read": "file system of the session's own",
 		}},
-		{"ipc-host", partial("ipc-of-host", sandbox.FSRead, off(sandbox.UnixSockets)), []string{"processes-sysv", "files-shm"}, map[string]string{"unix-abstract": "of its own"}},
+		{"ipc-host", partial("ipc-of-host", sandbox.FSRead, partial("ipc-of-host", sandbox.FSWrite, off(sandbox.UnixSockets))), []string{"processes-sysv", "files-shm", "files-shared-make", "files-shared-read"}, map[string]string{"unix-abstract": "of its own"}},
 		{"masked-paths", off(sandbox.FSRead), nil, map[string]string{"files-read": "file system of the session's own", "processes-oom-score": "file system of the session's own"}},
-		{"bind=HOME", off(sandbox.FSRead, sandbox.FSWrite), []string{"files-read", "files-read-home", "files-read-public", "files-write", "files-chmod", "files-unlink", "files-fifo", "brig-read-state"}, map[string]string{
-			"files-link-in": "mounts", "files-rename-out": "mounts", "processes-kill": "process namespace",
+		{"bind=HOME", partial("visible-files", sandbox.Seclusion, off(sandbox.FSRead, sandbox.FSWrite)), []string{"files-stat", "files-read", "files-read-home", "files-read-public", "files-write", "files-chmod", "files-unlink", "files-fifo", "brig-read-state"}, map[string]string{
+			"files-link-in": "mounts", "files-rename-out": "mounts", "processes-kill": "process namespace", "files-watch": filter,
 		}},
 		{"bind=/dev/pts", off(sandbox.FSRead, sandbox.Devices), []string{"devices-terminal"}, map[string]string{"files-read": "file system of the session's own"}},
 		{"env", off(sandbox.Environment), []string{"environment-variable"}, map[string]string{"inherited-fd": "closed before code starts"}},

@@ -50,6 +50,7 @@ func fsWrite(ev evidence) sandbox.Layer {
 		vital(ev.refusedWith("write_root", "EROFS", "EACCES", "EPERM"), "root-written", "a write to the root was not refused inside"),
 		vital(len(foreign) == 0, "foreign-mount-writable", "the engine mounted for writing "+strings.Join(foreign, ", ")),
 		vital(!ev.out.HostConfig.PidMode.IsHost(), "pid-of-host", "files of the engine's machine can be reached through its processes in /proc"),
+		need(!ev.out.HostConfig.IpcMode.IsHost(), "ipc-of-host", "shared memory of the engine's machine is in /dev/shm"),
 		need(ev.out.HostConfig.ReadonlyRootfs, "root-not-readonly", "the engine does not report a read-only root"),
 		need(len(loose) == 0, "scratch-loose", "in-memory file systems lack noexec, nosuid or nodev: "+strings.Join(loose, ", ")),
 		// gVisor's settings are the guest's own.
