@@ -7,11 +7,11 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -41,8 +41,8 @@ type order struct {
 // become the runner. The plan's steps apply to the calling thread; execve makes
 // that thread the whole process, so the others need no treatment.
 func confine() int {
+	begin := time.Now()
 	runtime.LockOSThread()
-	debug.SetGCPercent(-1) // no signals between threads that are confined differently
 	status := os.NewFile(fdHelperStatus, "status")
 	fail := func(f *Failure) int {
 		_ = json.NewEncoder(status).Encode(Event{Failed: f}) // nobody is left to tell
@@ -60,6 +60,7 @@ func confine() int {
 		return fail(failure(StagePlan, err))
 	}
 	h := helper{plan: o.Plan, order: o}
+	h.report.Took = []Took{{StagePlan, time.Since(begin)}}
 	if f := h.apply(); f != nil {
 		return fail(f)
 	}
@@ -115,7 +116,7 @@ func (h *helper) apply() *Failure {
 	steps := []step{
 		{StageNamespace, h.namespace},
 		{StageNetwork, h.network},
-		{StageNamespace, h.mounts},
+		{StageRoot, h.mounts},
 		{StageProc, h.writableProc},
 		{StageSession, h.session},
 		{StageFiles, h.files},
@@ -130,9 +131,11 @@ func (h *helper) apply() *Failure {
 		steps = append(slices.Delete(steps, at, at+1), step{StagePrivs, h.privileges})
 	}
 	for _, s := range steps {
+		begin := time.Now()
 		if err := s.do(); err != nil {
 			return failure(s.stage, err)
 		}
+		h.report.Took = append(h.report.Took, Took{s.stage, time.Since(begin)})
 	}
 	return nil
 }

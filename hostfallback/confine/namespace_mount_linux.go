@@ -17,8 +17,11 @@ func (h *helper) mounts() error {
 	case n.Root.Applied:
 		return h.root()
 	default:
-		if err := h.guard(); err != nil || !n.Process.Applied || h.plan.without("proc") {
-			return err
+		if err := h.guard(); err != nil {
+			return failure(StageNamespace, err)
+		}
+		if !n.Process.Applied || h.plan.without("proc") {
+			return nil
 		}
 		if err := mountProc("/proc"); err != nil {
 			return failure(StageProc, err)

@@ -82,9 +82,16 @@ type Report struct {
 	Variables  []string          `json:"variables"` // names of the environment that the runner is started with
 	Landlock   Landlock          `json:"landlock"`
 	Seccomp    Seccomp           `json:"seccomp"`
+	Took       []Took            `json:"took,omitempty"`     // in the order of the steps
 	Seatbelt   *Seatbelt         `json:"seatbelt,omitempty"` // of a Mac, where of the above only UID, Kernel, Limits, Kept, Closed and Variables are told
 	Windows    *Windows          `json:"windows,omitempty"`  // of a Windows, where nothing of the above but UID and Variables is told
 	Forked     *Forked           `json:"forked,omitempty"`   // nil: started by an execve of its own
+}
+
+// Took is how long a step of a start took.
+type Took struct {
+	Step string        `json:"step"`
+	Took time.Duration `json:"ns"`
 }
 
 // Layer says whether something was applied and, where not, why. Code is one of

@@ -19,7 +19,7 @@ import (
 
 // instance is a supervisor started by a test, with all ends of its pipes.
 type instance struct {
-	t      *testing.T
+	t      testing.TB
 	plan   Plan
 	cmd    *exec.Cmd
 	life   *os.File // the control pipe's writing end
@@ -47,7 +47,7 @@ func (b *syncBuffer) String() string {
 }
 
 // basePlan runs command with the grants that a program of the system needs.
-func basePlan(t *testing.T, command ...string) Plan {
+func basePlan(t testing.TB, command ...string) Plan {
 	t.Helper()
 	dir := t.TempDir()
 	p := Plan{
@@ -95,7 +95,7 @@ func needPython(t *testing.T) {
 
 // launch starts a supervisor for p, on a kernel that answers as the rules say
 // (see role).
-func launch(t *testing.T, p Plan, kernel ...string) *instance {
+func launch(t testing.TB, p Plan, kernel ...string) *instance {
 	t.Helper()
 	i := &instance{t: t, plan: p, events: make(chan Event, 8), exited: make(chan struct{})}
 	pipe := func() (*os.File, *os.File) {

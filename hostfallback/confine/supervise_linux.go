@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -226,7 +227,9 @@ func (s *supervisor) helper(o *order) (int, Report, error) {
 		return 0, Report{}, failure(StageFork, err)
 	}
 	defer func() { _ = statusR.Close(); _ = statusW.Close() }()
+	begin := time.Now()
 	pid, err := s.fork(o, planR, statusW)
+	forked := Took{StageFork, time.Since(begin)}
 	if err != nil {
 		return 0, Report{}, err
 	}
@@ -242,6 +245,9 @@ func (s *supervisor) helper(o *order) (int, Report, error) {
 	}
 	_, _ = planR.Close(), statusW.Close()
 	started, err := s.converse(*o, planW, statusR)
+	if err == nil {
+		started.Report.Took = slices.Concat([]Took{forked}, started.Report.Took, []Took{{StageExec, time.Since(begin)}})
+	}
 	if err == nil && !s.plan.CheckOnly {
 		return pid, started.Report, nil
 	}
