@@ -71,6 +71,9 @@ func (o Options) find(want string) (path, source string, err error) {
 	if want == "" {
 		want = o.Python
 	}
+	if isWindows {
+		return o.onNT(want)
+	}
 	if want == "" {
 		for _, name := range []string{"python3", "python"} {
 			if path, ok := lookPath(name, o.env("PATH")); ok {
@@ -332,5 +335,5 @@ func isELF(path string) bool {
 	defer func() { _ = f.Close() }() // opened for reading
 	var magic [4]byte
 	n, err := f.Read(magic[:])
-	return err == nil && n == 4 && string(magic[:]) == "\x7fELF"
+	return err == nil && n == 4 && (string(magic[:]) == "\x7fELF" || string(magic[:2]) == "MZ")
 }
