@@ -14,7 +14,11 @@ func controlProbes() []Probe {
 		}
 	}
 	dumpable := []string{"runner-dumpable"}
+	forged := reach(forgedFrame, "What code prints is taken for nothing that the runner says.", "print a whole frame of the stream between the runner and brig, which tells of a line on the other output", "the line arrives on the other output",
+		sandbox.InheritedFDs, nil, Evidence{"look", "absent", "a stream that what code prints is not part of, but only content"})
+	forged.Witness = Listener
 	return []Probe{
+		forged,
 		reach("control-stream", "Code cannot open the stream between brig and the runner.", "open the runner's input and output through /proc", "the kernel opens them",
 			sandbox.Ptrace, dumpable, Evidence{"open", "EACCES", byRunner}, Evidence{"open", "EPERM", byRunner}, Evidence{"open", "ENOENT", byRunner}),
 		reach("control-memory", "Code cannot change the runner.", "open the runner's memory for writing through /proc", "the kernel opens it",

@@ -35,6 +35,7 @@ func uncontained(t *testing.T, o Options, probes []Probe) (*plot, map[string]Out
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.believed(stdout)
 	return p, outcomes(stdout)
 }
 

@@ -37,6 +37,7 @@ func TestWithoutFork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.believed(stdout)
 	got := outcomes(stdout)
 	for _, pr := range probes {
 		o := got[pr.ID]

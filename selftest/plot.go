@@ -54,6 +54,11 @@ func (y *yard) plot(name string, probes []Probe) (*plot, error) {
 		"limits": map[string]any{}, "decoy": nil, "decoys": map[string]any{},
 		"shm": "", "sysv": -1, "env": "", "fd": -1,
 	})
+	frame, err := p.forgery()
+	if err != nil {
+		return nil, fmt.Errorf("make the forgery of the self-test: %w", err)
+	}
+	p.told["frame"] = frame
 	p.tellHome(y.options.Home)
 	if p.told["control"] == true {
 		p.told["real"] = []string{}

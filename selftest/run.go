@@ -148,6 +148,7 @@ func (t *trial) control(ctx context.Context, p *plot, probes []Probe) shared {
 	ctx, cancel := context.WithTimeout(ctx, sharedBound)
 	defer cancel()
 	out, err := t.yard.control(ctx, source, p)
+	p.believed(out)
 	return shared{outcomes: seen(p, probes, outcomes(out)), err: err}
 }
 
@@ -182,8 +183,11 @@ func attemptIn(ctx context.Context, s *orchestrator.Session, p *plot, probes []P
 	}
 	var out bytes.Buffer
 	result, err := s.Run(ctx, orchestrator.RunRequest{Source: source, Timeout: sharedBound}, func(e wire.Event) error {
-		if e.Kind == wire.EventStdout {
+		switch e.Kind {
+		case wire.EventStdout:
 			out.Write(e.Data)
+		case wire.EventStderr:
+			p.yard.heard.hear(e.Data) // a line there is a forgery that was believed
 		}
 		return nil
 	})

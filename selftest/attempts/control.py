@@ -21,6 +21,16 @@ def _():
         os.close(fd)
 
 
+@attempt("control-frame")
+def _():
+    """Prints what the runner would send. Whoever reads it for that hears of a line that nobody has printed."""
+    step("print")
+    os.write(1, bytes.fromhex(T["frame"]))
+    if not CONTROL:
+        step("look")
+        raise Missed("absent", "printed, and no word of what became of it")
+
+
 @attempt("control-memory")
 def _():
     pid = runner("control-memory")
