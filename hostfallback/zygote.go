@@ -145,6 +145,11 @@ func (b *Backend) zygoteKey(base sandbox.Base, in interpreter, plan confine.Plan
 	if err != nil || plan.Workspace == dir || !within(plan.Workspace, dir) {
 		return zygoteKey{}, false
 	}
+	for _, g := range slices.Concat(plan.Grants.Execute, plan.Grants.Read, plan.Grants.Devices) {
+		if within(g, dir) || within(g, filepath.Dir(plan.Home)) {
+			return zygoteKey{}, false // the zygote could write to it, and a session would not see it
+		}
+	}
 	for _, guarded := range plan.Protected {
 		if within(guarded, plan.Workspace) {
 			return zygoteKey{}, false // it is mounted onto itself, and that only a start of its own does

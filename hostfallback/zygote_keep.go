@@ -4,6 +4,10 @@ import (
 	"time"
 )
 
+// deathGrace is how long the death of a zygote may take to be seen after it did
+// not answer.
+const deathGrace = 100 * time.Millisecond
+
 // take returns a zygote that is ready, for one session. Without one, why is empty
 // unless there was one that cannot be used.
 func (z *zygotes) take(key zygoteKey) (found *zygote, why string) {
@@ -45,11 +49,20 @@ func (z *zygotes) give(key zygoteKey, used *zygote) {
 }
 
 // spoiled takes a zygote out of use that could not make a session. It is not
-// made again, so that no session after this one waits for the same answer.
+// made again, so that no session after this one waits for the same answer; only
+// one that was killed is.
 func (z *zygotes) spoiled(key zygoteKey, bad *zygote, why string) {
+	killed := false
+	select {
+	case <-bad.process.gone:
+		killed = true
+	case <-time.After(deathGrace):
+	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if z.all[key] == bad {
+	if z.all[key] == bad && killed {
+		delete(z.all, key)
+	} else if z.all[key] == bad {
 		made := make(chan struct{})
 		close(made)
 		z.all[key] = &zygote{made: made, why: why}

@@ -1,12 +1,22 @@
 package hostfallback
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
 	"fmt"
 	"os"
 	"os/exec"
 	"testing"
 
 	"brig/orchestrator/sandbox"
+	"brig/orchestrator/sandbox/sandboxtest"
+
+	"golang.org/x/sys/unix"
 )
 
 // warmBackend is a backend with a zygote for base that is ready, and the
@@ -154,4 +164,109 @@ func TestZygoteGivesAll(t *testing.T) {
 func openForked2(t *testing.T, b *Backend, dir string) sandbox.Instance {
 	b.options.Zygotes.Most = 2
 	return openForked(t, b, testBase(), dir)
+}
+
+// TestZygoteConformance is the suite of every backend, with instances that are
+// forked. They are lost by the end of their first process: with a zygote or its
+// supervisor all would be lost, and the suite has some that it shares.
+func TestZygoteConformance(t *testing.T) { zygoteConformance(t) }
+
+// TestRootZygoteConformance is the same as root.
+func TestRootZygoteConformance(t *testing.T) { zygoteConformance(t) }
+
+func zygoteConformance(t *testing.T) {
+	needWhole(t)
+	lose := func(t testing.TB, i *instance) {
+		if i.started.Report.Forked == nil {
+			t.Fatalf("it was not forked: %s", i.refused)
+		}
+		if err := unix.Kill(i.started.PID, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var forks, others atomic.Int64
+	sandboxtest.Run(t, sandboxtest.Factory{
+		New: func(t testing.TB) sandbox.Backend {
+			// The suite's workspaces are in the temporary directory, where nothing else may be.
+			dir, err := os.MkdirTemp(os.Getenv("HOME"), "zygote-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := inDirectory(t, dir)
+			b.options.Zygotes = ZygoteOptions{Most: 2, Workspaces: os.TempDir()}
+			t.Cleanup(func() {
+				if err := errors.Join(b.Close(testContext(t)), os.RemoveAll(dir)); err != nil {
+					t.Error(err)
+				}
+			})
+			warmUp(t, b, testBase(), t.TempDir())
+			return counting{b, &forks, &others}
+		},
+		Base:   testBase(),
+		Python: true,
+		Tree: func(t testing.TB, i sandbox.Instance) []sandboxtest.Process {
+			return sandboxtest.ProcTree(i.(*instance).started.PID)
+		},
+		Alive:        func(t testing.TB, i sandbox.Instance, p sandboxtest.Process) bool { return sandboxtest.ProcAlive(p) },
+		Lose:         func(t testing.TB, i sandbox.Instance) { lose(t, i.(*instance)) },
+		LosePrepared: func(t testing.TB, p sandbox.Prepared) { lose(t, p.(*prepared).instance) },
+		Count: func(t testing.TB, b sandbox.Backend) int {
+			entries, err := os.ReadDir(b.(counting).options.instances())
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			return len(entries)
+		},
+	})
+	t.Logf("%d forked, %d started by themselves", forks.Load(), others.Load())
+	if forks.Load() < 10 || others.Load() > forks.Load() {
+		t.Error("too few instances were forked for this to say something")
+	}
+}
+
+// counting counts how instances came about.
+type counting struct {
+	*Backend
+	forks, others *atomic.Int64
+}
+
+func (c counting) Prepare(ctx context.Context, base sandbox.Base, workspace string) (sandbox.Prepared, error) {
+	p, err := c.Backend.Prepare(ctx, base, workspace)
+	if err == nil && p.(*prepared).started.Report.Forked != nil {
+		c.forks.Add(1)
+	} else if err == nil {
+		c.others.Add(1)
+	}
+	return p, err
+}
+
+// warmUp has a zygote made for base.
+func warmUp(t testing.TB, b *Backend, base sandbox.Base, workspace string) {
+	t.Helper()
+	p, err := b.Prepare(testContext(t), base, workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.warm.making.Wait()
+}
+
+// zygoteOf are a session's first process, the zygote and the supervisor of both.
+func zygoteOf(t testing.TB, pid int) [3]int {
+	t.Helper()
+	var all [3]int
+	for n := range all {
+		all[n] = pid
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+		if pid, err = strconv.Atoi(fields[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
 }
