@@ -52,6 +52,7 @@ func (s *supervisor) exec(namespaces uintptr, o *order, plan, status *os.File) (
 		attr.Sys.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 		attr.Sys.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
 		attr.Sys.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+		attr.Sys.AmbientCaps = append(attr.Sys.AmbientCaps, o.Plan.kept()...)
 		if o.Plan.Network == NetworkLoopback {
 			attr.Sys.AmbientCaps = append(attr.Sys.AmbientCaps, unix.CAP_NET_ADMIN)
 		}

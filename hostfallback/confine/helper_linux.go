@@ -159,7 +159,7 @@ func (h *helper) session() error {
 
 func (h *helper) privileges() error {
 	if !h.plan.without("caps") {
-		if err := sys.DropCapabilities(); err != nil {
+		if err := sys.DropCapabilities(h.plan.kept()...); err != nil {
 			return err
 		}
 	}

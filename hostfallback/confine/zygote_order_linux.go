@@ -101,6 +101,16 @@ func sessionFilter(plan Plan, base Report, landlock int) (sessionSeccomp, error)
 	}, nil
 }
 
+// kept is the capability that the zygote of a root has left: without it, the
+// kernel lets nobody give a user namespace the user 0. It is one over the zygote's
+// own namespace, and a session drops it with all others.
+func (p Plan) kept() []uintptr {
+	if p.Zygote == nil || os.Getuid() != 0 {
+		return nil
+	}
+	return []uintptr{unix.CAP_SETFCAP}
+}
+
 // writableProc gives a zygote a /proc of its process namespace that it can write
 // to: the users of a session's own namespace are written there. It shows
 // processes and nothing else, and no directory leads to it.

@@ -3,6 +3,7 @@ package sys
 import (
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"unsafe"
 
@@ -55,15 +56,16 @@ func closeOnExecOneByOne(first int) error {
 	return nil
 }
 
-// DropCapabilities empties every capability set of the calling thread and locks
-// it that way, so that not even user 0 gets them back through an exec.
-func DropCapabilities() error {
+// DropCapabilities empties every capability set of the calling thread, but for
+// those named, and locks it that way, so that not even user 0 gets them back
+// through an exec.
+func DropCapabilities(but ...uintptr) error {
 	for c := uintptr(0); c <= 63; c++ {
 		held, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
 		if err != nil {
 			break // beyond the last capability that this kernel knows
 		}
-		if held == 0 {
+		if held == 0 || slices.Contains(but, c) {
 			continue
 		}
 		// EPERM: an ordinary user cannot shrink the bounding set; with
@@ -72,17 +74,26 @@ func DropCapabilities() error {
 			return err
 		}
 	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var kept [2]unix.CapUserData
+	for _, c := range but {
+		bit := uint32(1) << (c % 32)
+		kept[c/32] = unix.CapUserData{Effective: kept[c/32].Effective | bit, Permitted: kept[c/32].Permitted | bit, Inheritable: kept[c/32].Inheritable | bit}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	for _, c := range but {
+		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0); err != nil {
+			return err
+		}
+	}
 	// The securebits need CAP_SETPCAP; an ordinary user has nothing to lock.
 	const locked = secNoRoot | secNoRoot<<1 | secNoSetuidFixup | secNoSetuidFixup<<1 | secNoAmbient | secNoAmbient<<1
 	if err := Prctl(unix.PR_SET_SECUREBITS, locked); err != nil && !errors.Is(err, unix.EPERM) {
 		return err
 	}
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	return unix.Capset(&header, &none[0])
+	return unix.Capset(&header, &kept[0])
 }
 
 // EffectiveCapabilities are those of the calling thread, as bits.
