@@ -55,6 +55,8 @@ type keeper struct {
 	plan            Plan
 	lock            *os.File
 	ordered         chan struct{} // closed when the control pipe ends or a signal asks for the end
+	profile         string
+	params          []Param
 	seatbelt        Seatbelt
 	family          *family
 	tell            <-chan struct{}
@@ -109,6 +111,7 @@ func (k *keeper) run() error {
 	limits := k.plan.Limits
 	started := Started{PID: pid, Watch: Watch{Memory: limits.Memory, Processes: limits.Processes, Disk: limits.Disk}}
 	if k.plan.CheckOnly {
+		k.foretell()
 		started.Report = k.report(report)
 		k.say(Event{Started: &started})
 		return nil

@@ -134,7 +134,7 @@ func apply(mode string, args []string) error {
 		name, value, _ := strings.Cut(args[1], "=")
 		params = append(params, Param{name, value})
 	}
-	if args[0] == "/bin/cat" && mode != "open" {
+	if args[0] == "/bin/cat" && len(args) > 1 && mode != "open" {
 		status := 0
 		for _, file := range args[1:] {
 			raw, err := os.ReadFile(file)
@@ -328,6 +328,14 @@ func TestKeeperTells(t *testing.T) {
 			if (mode == "nested" || mode == "broken") && s.Said == "" {
 				t.Errorf("%s: what sandbox-exec said is not told", mode)
 			}
+		}
+	}
+	for mode, members := range map[string]bool{"good": false, "members": true} {
+		plan := keepPlan(t, "/nonexistent/python")
+		plan.CheckOnly = true
+		_, e := keepStart(t, mode, plan)
+		if e.Started == nil || !e.Started.Report.Seatbelt.Applied || e.Started.Report.Seatbelt.Members != members {
+			t.Errorf("%s: a forecast is %+v", mode, e)
 		}
 	}
 	plan := keepPlan(t, "/bin/true")

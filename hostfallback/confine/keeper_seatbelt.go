@@ -33,6 +33,7 @@ func (k *keeper) confinement() ([]string, error) {
 		return k.plan.Command, nil
 	}
 	profile, params := k.plan.Seatbelt()
+	k.profile, k.params = profile, params
 	k.seatbelt.Version, k.seatbelt.Hash, k.seatbelt.Parameters = SeatbeltVersion, SeatbeltHash(profile), len(params)
 	// Something that the profile lets a program read, and something that it does not.
 	may, mayNot := rand.Text(), rand.Text()
@@ -105,13 +106,42 @@ func (k *keeper) know(pid int) {
 	if !k.seatbelt.Applied {
 		return
 	}
+	k.seatbelt.Members = k.told(pid)
+}
+
+// told waits for the system to say that a process is in the profile, which it is
+// a moment after it was started.
+func (k *keeper) told(pid int) bool {
 	for range 50 {
 		is, known := k.inside(pid)
-		if k.seatbelt.Members = is && known; is || !known {
-			return
+		if is || !known {
+			return is && known
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
+	return false
+}
+
+// foretell asks about a program that waits in the profile, where no runner will be.
+func (k *keeper) foretell() {
+	if !k.seatbelt.Applied {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	command := k.through(k.profile, k.params, []string{"/bin/cat"})
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir, cmd.Env = "/", []string{"LANG=C", Marker + "=" + k.plan.Token}
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return // the layer is partial then
+	}
+	if cmd.Start() != nil {
+		return
+	}
+	k.seatbelt.Members = k.told(cmd.Process.Pid)
+	_ = input.Close() // which ends it
+	_ = cmd.Wait()
 }
 
 // inside tells whether a process is in the profile of this instance. No other
