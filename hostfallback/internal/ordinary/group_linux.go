@@ -4,44 +4,44 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
+	"time"
 )
 
-// Delegate makes a control group of version 2 that belongs to uid, as a manager of
-// services would hand it over, and one in it for the process that is to use it.
-// fd is of that one. ok is false where the machine has no such hierarchy.
-func Delegate(uid int) (fd *os.File, remove func(), ok bool) {
+// How a test process is to stand among the control groups of version 2; the
+// default is that of a program in the session of a user: a group of its own below
+// one that was handed over with its controllers.
+const (
+	groupNone     = "none"     // where root is
+	groupAlone    = "alone"    // alone in a group that was handed over
+	groupOccupied = "occupied" // in such a group, with another program in it
+)
+
+// delegate makes control groups that belong to uid, as a manager of services would
+// hand them over. fd is of the one for the process that is to use it. ok is false
+// where the machine has no such hierarchy, or none is wanted.
+func delegate(uid int, how string) (fd *os.File, remove func(), ok bool) {
 	mount, ok := unified()
-	if !ok {
+	if !ok || how == groupNone {
 		return nil, nil, false
 	}
 	outer := filepath.Join(mount, fmt.Sprintf("brig-test-%d", uid))
 	inner := filepath.Join(outer, "session")
-	remove = func() {
-		_ = filepath.WalkDir(outer, func(dir string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) // whatever a failed test left
-			}
-			return nil
-		})
-		dirs, _ := filepath.Glob(outer + "/*/*")
-		more, _ := filepath.Glob(outer + "/*")
-		for _, dir := range append(append(dirs, more...), outer) {
-			_ = os.Remove(dir) // files there cannot be removed, and need not be
-		}
+	dirs := []string{outer, inner}
+	if how != "" {
+		inner, dirs = outer, dirs[:1]
 	}
-	for _, dir := range []string{outer, inner} {
-		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+	remove = func() { removeGroups(outer) }
+	for _, dir := range dirs {
+		if err := handOver(dir, uid); err != nil {
+			remove()
 			return nil, nil, false
 		}
-		for _, name := range []string{".", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"} {
-			if err := os.Chown(filepath.Join(dir, name), uid, uid); err != nil {
-				remove()
-				return nil, nil, false
-			}
-		}
-		if dir == outer {
+		if dir != inner {
 			enable(dir)
 		}
 	}
@@ -50,7 +50,49 @@ func Delegate(uid int) (fd *os.File, remove func(), ok bool) {
 		remove()
 		return nil, nil, false
 	}
+	if how == groupOccupied {
+		other := exec.Command("/bin/sleep", "600")
+		other.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(fd.Fd()), Pdeathsig: syscall.SIGKILL}
+		if err := other.Start(); err != nil {
+			remove()
+			return nil, nil, false
+		}
+		remove = func() { removeGroups(outer); _ = other.Wait() }
+	}
 	return fd, remove, true
+}
+
+func handOver(dir string, uid int) error {
+	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+		return err
+	}
+	for _, name := range []string{".", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"} {
+		if err := os.Chown(filepath.Join(dir, name), uid, uid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeGroups removes a group with all below it and whatever a failed test left there.
+func removeGroups(outer string) {
+	_ = os.WriteFile(filepath.Join(outer, "cgroup.kill"), []byte("1"), 0)
+	var dirs []string
+	_ = filepath.WalkDir(outer, func(dir string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, dir)
+		}
+		return nil
+	})
+	for range 50 { // killed processes take a moment
+		for _, dir := range slices.Backward(dirs) {
+			_ = os.Remove(dir) // files there cannot be removed, and need not be
+		}
+		if _, err := os.Stat(outer); err != nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // enable hands on what there is of the controllers that brig uses.

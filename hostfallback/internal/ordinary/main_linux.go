@@ -94,7 +94,7 @@ func again() (int, error) {
 		Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), NoSetGroups: false},
 		Pdeathsig:  syscall.SIGKILL,
 	}
-	if group, remove, ok := Delegate(uid); ok {
+	if group, remove, ok := delegate(uid, os.Getenv("BRIG_TEST_GROUP")); ok {
 		defer remove()
 		defer func() { _ = group.Close() }() // opened for reading
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.Fd())

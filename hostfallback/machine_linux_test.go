@@ -1,0 +1,122 @@
+package hostfallback
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"brig/hostfallback/confine"
+	"brig/orchestrator/sandbox"
+	"brig/orchestrator/sandbox/sandboxtest"
+)
+
+// machine is what brig must make of a machine that .ci/kernels boots: for each
+// layer of the kernel the reason why it is missing, or nothing.
+type machine struct {
+	landlock, namespace, root, process, network, cgroup string
+
+	lists bool     // there is a control group all the same, which lists and ends the tree
+	rows  []string // of the posture: layer, state and code
+}
+
+func machines() map[string]machine {
+	limits := []string{"memory-limit enforced", "process-limit enforced", "cpu-limit enforced"}
+	secluded := []string{"fs-write enforced", "fs-read enforced", "signals enforced", "seclusion enforced", "unix-sockets enforced", "ptrace enforced"}
+	return map[string]machine{
+		"whole":      {rows: slices.Concat(limits, secluded)},
+		"scope":      {rows: slices.Concat(limits, secluded)},
+		"bare":       {cgroup: confine.CodeCgroupDelegation, rows: append(secluded, "memory-limit partial cgroup-not-delegated", "process-limit enforced")},
+		"readonly":   {cgroup: confine.CodeCgroupReadOnly, rows: append(secluded, "memory-limit partial cgroup-readonly")},
+		"occupied":   {cgroup: confine.CodeCgroupOccupied, lists: true, rows: append(secluded, "memory-limit partial cgroup-occupied")},
+		"old-groups": {cgroup: confine.CodeCgroupV1, lists: true, rows: append(secluded, "memory-limit partial cgroup-v1")},
+		"nousers":    {namespace: confine.CodeUsernsSysctl, rows: limits},
+		"masked":     {process: confine.CodeProcMasked, rows: limits},
+		"nolandlock": {landlock: confine.CodeLandlockNotBoot, rows: slices.Concat(limits, secluded)},
+		"nothing":    {landlock: confine.CodeLandlockNotBoot, namespace: confine.CodeUsernsSysctl},
+	}
+}
+
+// TestMachine applies everything on a kernel that is really another one, and runs
+// code there.
+func TestMachine(t *testing.T) {
+	name := sandboxtest.OptIn(t, "BRIG_TEST_MACHINE", ".ci/kernels boots it")
+	if name == "selftest" {
+		typed(t)
+		return
+	}
+	want, ok := machines()[name]
+	if !ok {
+		t.Fatalf("no machine %q", name)
+	}
+	b := testBackend(t)
+	i := openInstance(t, b, testBase())
+	in := i.(*instance)
+	r := in.started.Report
+	for _, l := range []struct {
+		name string
+		got  confine.Layer
+		want string
+	}{
+		{"landlock", r.Landlock.Layer, want.landlock},
+		{"seccomp", r.Seccomp.Layer, ""},
+		{"namespace", r.Namespace, want.namespace},
+		{"root", r.Namespaces.Root, want.root},
+		{"process", r.Namespaces.Process, want.process},
+		{"network", r.Namespaces.Network, want.network},
+		{"cgroup", r.Cgroup.Layer, want.cgroup},
+	} {
+		if want.namespace != "" && slices.Contains([]string{"root", "process", "network"}, l.name) {
+			if l.got.Applied {
+				t.Errorf("%s without namespaces: %+v", l.name, l.got)
+			}
+			continue
+		}
+		if l.got.Code != l.want || l.got.Applied != (l.want == "") {
+			t.Errorf("%s: %+v, want code %q", l.name, l.got, l.want)
+		}
+	}
+	if got := r.Cgroup.Path != "" && r.Cgroup.Kill; got != (want.cgroup == "" || want.lists) {
+		t.Errorf("cgroup: %+v", r.Cgroup)
+	}
+	var rows []string
+	for _, row := range i.Posture().Layers {
+		rows = append(rows, strings.TrimSpace(fmt.Sprintf("%s %s %s", row.ID, row.State, row.Code)))
+		if row.State != sandbox.Enforced && (row.Reason == "" || row.Remedy == "") {
+			t.Errorf("no words: %+v", row)
+		}
+	}
+	for _, row := range want.rows {
+		if !slices.Contains(rows, row) {
+			t.Errorf("posture: no %q", row)
+		}
+	}
+	if t.Failed() || testing.Verbose() {
+		raw, err := json.Marshal(r)
+		t.Logf("%s %v\n%s", raw, err, strings.Join(rows, "\n"))
+	}
+	if out, _ := output(t, i, "1", "print(6 * 7)"); strings.TrimSpace(out) != "42" {
+		t.Errorf("output %q", out)
+	}
+}
+
+// typed does what a person would type first.
+func typed(t *testing.T) {
+	t.Helper()
+	brig := os.Getenv("BRIG_TEST_BRIG")
+	home := t.TempDir()
+	call := func(args ...string) ([]byte, error) {
+		cmd := exec.Command(brig, args...)
+		cmd.Dir, cmd.Env = home, []string{"HOME=" + home, "PATH=/usr/bin:/bin", "XDG_RUNTIME_DIR=" + filepath.Join(home, "run")}
+		cmd.Stderr = os.Stderr
+		return cmd.Output()
+	}
+	for _, args := range [][]string{{"doctor"}, {"selftest", "--backend", "host", "--json"}} {
+		out, err := call(args...)
+		t.Logf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
