@@ -34,6 +34,7 @@ type order struct {
 	Namespaces Namespaces `json:"namespaces"` // Applied: is to be tried, or was given with the start
 	Outside    outside    `json:"outside"`
 	Tasks      int        `json:"tasks"` // tasks of this user outside of the instance, for the process limit
+	Grouped    bool       `json:"grouped"` // the control group bounds processes, and counts what it refuses
 	Turn       int        `json:"turn"`  // differs between instances, so that they use different processors
 }
 

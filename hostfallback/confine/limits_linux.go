@@ -21,6 +21,9 @@ func (h *helper) limits() error {
 		// the count starts at zero.
 		processes += uint64(h.order.Tasks)
 	}
+	if h.order.Grouped {
+		processes++ // so that it is the group that refuses: that leaves evidence
+	}
 	for _, r := range []struct {
 		name     string
 		resource int

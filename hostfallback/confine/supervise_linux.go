@@ -172,7 +172,7 @@ func (s *supervisor) tidy() { _ = RemoveTree(s.plan.Home) }
 // them and the kernel gives them. Doing without them, or without one part, is no
 // silent retreat: the report carries the reason, and the parent judges it.
 func (s *supervisor) start() (int, Report, error) {
-	o := order{Plan: s.plan, Turn: os.Getpid(), Namespace: Layer{Code: CodeNotAsked}}
+	o := order{Plan: s.plan, Turn: os.Getpid(), Grouped: s.group.told().Processes > 0, Namespace: Layer{Code: CodeNotAsked}}
 	if s.plan.Mode == ModeOff {
 		o.Namespace.Code = CodeOff
 	} else if s.plan.Namespace && !s.plan.without("namespaces") {
