@@ -33,9 +33,9 @@ type order struct {
 	Namespace  Layer      `json:"namespace"`  // Applied: the helper was started in namespaces of its own
 	Namespaces Namespaces `json:"namespaces"` // Applied: is to be tried, or was given with the start
 	Outside    outside    `json:"outside"`
-	Tasks      int        `json:"tasks"` // tasks of this user outside of the instance, for the process limit
+	Tasks      int        `json:"tasks"`   // tasks of this user outside of the instance, for the process limit
 	Grouped    bool       `json:"grouped"` // the control group bounds processes, and counts what it refuses
-	Turn       int        `json:"turn"`  // differs between instances, so that they use different processors
+	Turn       int        `json:"turn"`    // differs between instances, so that they use different processors
 }
 
 // confine is the helper: it never returns if everything works, because it has
