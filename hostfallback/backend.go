@@ -302,19 +302,25 @@ func (b *Backend) Sweep(ctx context.Context, owner string, keep func(sandbox.Ins
 		return 0, nil // no instance was ever made here
 	}
 	failed := b.sweepRunners(ctx)
-	entries, err := os.ReadDir(b.options.instances())
+	// Zygotes first, since instances are below them. They do not count.
+	_, err := b.sweepIn(ctx, b.options.zygoteHomes(), owner, func(sandbox.InstanceID) bool { return false })
+	removed, more := b.sweepIn(ctx, b.options.instances(), owner, keep)
+	return removed, errors.Join(failed, err, more)
+}
+
+func (b *Backend) sweepIn(ctx context.Context, dir, owner string, keep func(sandbox.InstanceID) bool) (removed int, failed error) {
+	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, failed
+		return 0, nil
 	}
 	if err != nil {
-		return 0, errors.Join(failed, fmt.Errorf("list the instances: %w", err))
+		return 0, fmt.Errorf("list the instances: %w", err)
 	}
-	removed := 0
 	for _, e := range entries {
 		if ctx.Err() != nil {
 			return removed, errors.Join(failed, context.Cause(ctx))
 		}
-		gone, err := b.sweepOne(filepath.Join(b.options.instances(), e.Name()), owner, keep)
+		gone, err := b.sweepOne(filepath.Join(dir, e.Name()), owner, keep)
 		failed = errors.Join(failed, err)
 		if gone {
 			removed++

@@ -22,8 +22,12 @@ func TestDiscoverOnWindows(t *testing.T) {
 		stub + `\python.exe`: 0, stub + `\python3.exe`: 0, py313: 100, py39: 100, venv: 50, conda: 100, py2: 100, python: 100,
 	}
 	all := []registered{
-		{"ContinuumAnalytics", "3.14", conda}, {"PythonCore", "3.9", py39}, {"PythonCore", "3.13", py313}, {"PythonCore", "2.7", py2},
-		{"PythonCore", "3.14", `C:\gone\python.exe`}, {"PythonCore", "3.15-dev", `relative\python.exe`},
+		{"ContinuumAnalytics", "3.14", conda},
+		{"PythonCore", "3.9", py39},
+		{"PythonCore", "3.13", py313},
+		{"PythonCore", "2.7", py2},
+		{"PythonCore", "3.14", `C:\gone\python.exe`},
+		{"PythonCore", "3.15-dev", `relative\python.exe`},
 	}
 	for _, c := range []struct {
 		name, want, path string

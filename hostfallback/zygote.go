@@ -110,7 +110,7 @@ func (b *Backend) begin(ctx context.Context, base sandbox.Base, in interpreter, 
 		release()
 		return n, err
 	}
-	if possible && n.refused == "" {
+	if possible {
 		b.warm.want(key, b.options.Zygotes, func() (*zygote, error) { return b.zygote(base, in, key, plan, n.started.Report) })
 	}
 	return n, nil

@@ -2,11 +2,9 @@ package hostfallback
 
 import (
 	"time"
-)
 
-// deathGrace is how long the death of a zygote may take to be seen after it did
-// not answer.
-const deathGrace = 100 * time.Millisecond
+	"brig/hostfallback/confine"
+)
 
 // take returns a zygote that is ready, for one session. Without one, why is empty
 // unless there was one that cannot be used.
@@ -52,23 +50,28 @@ func (z *zygotes) give(key zygoteKey, used *zygote) {
 // made again, so that no session after this one waits for the same answer; only
 // one that was killed is.
 func (z *zygotes) spoiled(key zygoteKey, bad *zygote, why string) {
-	killed := false
-	select {
-	case <-bad.process.gone:
-		killed = true
-	case <-time.After(deathGrace):
-	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if z.all[key] == bad && killed {
-		delete(z.all, key)
-	} else if z.all[key] == bad {
-		made := make(chan struct{})
-		close(made)
-		z.all[key] = &zygote{made: made, why: why}
-	}
 	bad.timer.Stop()
 	bad.retire()
+	if z.all[key] != bad {
+		return
+	}
+	made := make(chan struct{})
+	close(made)
+	note := &zygote{made: made, why: why}
+	z.all[key] = note
+	go func() {
+		<-bad.process.gone
+		if e := bad.process.ended; e != nil && e.Cause == confine.EndOrdered {
+			return // it ended because it was retired
+		}
+		z.mu.Lock()
+		defer z.mu.Unlock()
+		if z.all[key] == note {
+			delete(z.all, key)
+		}
+	}()
 }
 
 // want has a zygote made in the background, if there is none. Where there are

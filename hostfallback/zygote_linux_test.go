@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"strconv"
-	"strings"
-	"sync/atomic"
-
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"brig/orchestrator/sandbox"

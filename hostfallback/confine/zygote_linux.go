@@ -96,12 +96,14 @@ func (z *zygote) run() error {
 		return failure(StageFiles, err)
 	}
 	reaped := reap(z.pid)
+	ended := Ended{Cause: EndOrdered}
 	err = z.warm()
 	if err == nil {
 		z.tell(Event{Started: &Started{PID: z.pid, Report: z.report, Warmed: &z.warmed, Watch: Watch{Subreaper: subreaper}}})
-		z.serve(reaped)
+		if z.serve(reaped) {
+			ended.Cause = EndSelf
+		}
 	}
-	ended := Ended{Cause: EndOrdered}
 	z.sweep(&ended, reaped) // sessions are below the zygote, and die with it
 	z.sessions.Wait()
 	if err != nil {
@@ -188,9 +190,9 @@ func (z *zygote) listen() {
 	}
 }
 
-// serve keeps sessions until the end is ordered, the zygote has ended, or nobody
-// asks for sessions any more and the last is over.
-func (z *zygote) serve(r reaping) {
+// serve keeps sessions until the end is ordered, nobody asks for sessions any
+// more and the last is over, or the zygote has ended by itself.
+func (z *zygote) serve(r reaping) (died bool) {
 	retired := make(chan struct{})
 	go func() {
 		defer close(retired)
@@ -205,9 +207,11 @@ func (z *zygote) serve(r reaping) {
 	}()
 	select {
 	case <-z.ordered:
-	case <-r.done:
 	case <-retired:
+	case <-r.done:
+		return true
 	}
+	return false
 }
 
 // asked receives the next request for a session. A request that is damaged is
