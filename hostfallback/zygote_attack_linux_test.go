@@ -62,7 +62,7 @@ print("there")
 		}
 		return "TARGETS = " + string(text) + "\n" + siblingProgram
 	}
-	for name, said := range attempts(t, attacker, program(targets)) {
+	for name, said := range siblingAttempts(t, attacker, program(targets)) {
 		if said == "ok" {
 			t.Errorf("a sibling: %s worked", name)
 		}
@@ -78,7 +78,7 @@ print("there")
 	}
 	// The control: what a session does to itself, by its own numbers.
 	targets["pids"] = []int{0}
-	own := attempts(t, victim, strings.Replace(program(targets), `for pid in TARGETS["pids"]`, `for pid in [os.getpid()]`, 1))
+	own := siblingAttempts(t, victim, strings.Replace(program(targets), `for pid in TARGETS["pids"]`, `for pid in [os.getpid()]`, 1))
 	for name, said := range own {
 		switch strings.Fields(name)[0] {
 		case "ptrace", "prlimit", "inherited", "mount", "namespaces", "the": // refused to everybody, or of nobody
@@ -92,8 +92,8 @@ print("there")
 	}
 }
 
-// attempts runs a program that prints what came of each of its attempts.
-func attempts(t *testing.T, i *instance, source string) map[string]string {
+// siblingAttempts runs a program that prints what came of each of its attempts.
+func siblingAttempts(t *testing.T, i *instance, source string) map[string]string {
 	t.Helper()
 	out, _ := output(t, i, "attack", source)
 	said := make(map[string]string)
