@@ -1,43 +1,9 @@
 package selftest
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
 )
-
-// uncontained makes the attempts with nothing around them, in a yard of their own.
-func uncontained(t *testing.T, o Options, probes []Probe) (*plot, map[string]Outcome) {
-	t.Helper()
-	var err error
-	if o.Python, err = exec.LookPath("python3"); err != nil {
-		t.Fatal(err)
-	}
-	o.Root = t.TempDir()
-	y, err := openYard(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := y.close(); err != nil {
-			t.Error(err)
-		}
-	})
-	p, err := y.plot("control", probes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := program(p.targets(), probes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := y.control(t.Context(), source, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.believed(stdout)
-	return p, outcomes(stdout)
-}
 
 // TestControls: uncontained, every attempt on files, processes, rights, secrets and
 // the control stream gets through, and the outside sees it where there is anything to

@@ -25,7 +25,7 @@ const (
 // smallLimits are reached with little. No session of a user's has them.
 func smallLimits() sandbox.Limits {
 	return sandbox.Limits{
-		Memory: 96 << 20, Processes: 40, MilliCPU: 2000, OpenFiles: 96, FileSize: 2 << 20,
+		Memory: 96 << 20, Processes: smallProcesses, MilliCPU: 2000, OpenFiles: 96, FileSize: 2 << 20,
 		Workspace: 4 << 20, OutputKept: 32 << 10, OutputLogged: 64 << 10,
 	}
 }

@@ -10,6 +10,9 @@ import (
 
 const goos = "windows"
 
+// smallProcesses is the limit of processes of a session that is to reach it, each of which takes long to start.
+const smallProcesses = 20
+
 // system is the number of this boot and the version; empty where they cannot be read.
 func system() (boot, kernel string) {
 	major, minor, build := windows.RtlGetNtVersionNumbers()

@@ -174,5 +174,18 @@ func wipe(dir string) error {
 		}
 		err = os.RemoveAll(dir) // a sweep beside this one may just have asked for its lock
 	}
-	return err
+	if err == nil {
+		return nil
+	}
+	// Wine has no call to remove below an open directory, only one to remove by path.
+	var all []string
+	_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
+		all = append(all, path)
+		return nil
+	})
+	var errs []error
+	for _, path := range slices.Backward(all) {
+		errs = append(errs, gone(os.Remove(path)))
+	}
+	return errors.Join(errs...)
 }

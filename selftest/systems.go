@@ -39,7 +39,7 @@ func onLinux() []string {
 
 func onUnix() []string {
 	return []string{
-		"unix-*", "files-fifo", "files-chown", "files-elsewhere", "files-read-public", "files-list-public", "devices-terminal", "inherited-fd",
+		"unix-*", "files-fifo", "files-symlink", "files-plant-symlink", "files-chown", "files-elsewhere", "files-read-public", "files-list-public", "devices-terminal", "inherited-fd",
 		"control-descriptor", "control-input", "processes-kill", "processes-kill-brig", "processes-nice", "limit-open-files", "limit-raise",
 		"limit-file-size", "limit-cpu",
 	}

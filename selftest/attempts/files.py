@@ -52,7 +52,8 @@ def _():
     at = os.stat(home)
     # An image may have a directory of the same name, which is none of the user's.
     dev, ino = (T.get("home_id") or ":").split(":")
-    same = dev == str(at.st_dev) and ino == str(at.st_ino)
+    # Where no session has a root of its own, the name is enough.
+    same = dev == str(at.st_dev) and ino == str(at.st_ino) or os.name == "nt"
     step("list" if same else "list-other-root")
     names = os.listdir(home)
     step("compare")
@@ -258,7 +259,7 @@ def _():
 def _():
     path = outside("files-chmod")
     step("chmod")
-    os.chmod(path, 0o640)
+    os.chmod(path, 0o440)  # what one may not write is the one thing that every system knows
 
 
 @attempt("files-chown")

@@ -133,7 +133,7 @@ def clock_ignore():
 def processes():
     most, children = SMALL["processes"] + 24, []
     if not hasattr(os, "fork"):
-        return _programs(most)
+        return _programs(SMALL["processes"] + 2)  # the session has some already
     try:
         step("fork")
         while len(children) < most:
