@@ -77,6 +77,9 @@ func untold(plan confine.Plan, r confine.Report) string {
 	case !told(r.Namespace) || wanted && plan.Namespace && r.Namespace.Code == confine.CodeNotAsked:
 		return "namespaces"
 	}
+	if c := r.Cgroup; c.Applied && (c.Path == "" || c.Code != "") || c.Memory > plan.Limits.Memory || c.Processes > plan.Limits.Processes {
+		return "control group"
+	}
 	if !r.Namespace.Applied {
 		if n.Root.Applied || n.Process.Applied || n.Network.Applied || n.Loopback {
 			return "parts of no namespace"

@@ -46,7 +46,7 @@ func bootable() map[string]booted {
 // code there.
 func TestMachine(t *testing.T) {
 	name := sandboxtest.OptIn(t, "BRIG_TEST_MACHINE", ".ci/kernels boots it")
-	if want, ok := attempts()[name]; ok {
+	if want, ok := verdicts()[name]; ok {
 		typed(t, want)
 		return
 	}
@@ -153,10 +153,10 @@ func typed(t *testing.T, want map[string]string) {
 	t.Errorf("undecided: %v", left)
 }
 
-// attempts are probes of the self-test that need no time, and what must come of
+// verdicts are of probes of the self-test that need no time, and what must come of
 // them: with all layers, and without namespaces on a kernel whose Landlock sees
 // neither truncation nor signals.
-func attempts() map[string]map[string]string {
+func verdicts() map[string]map[string]string {
 	whole, poor := make(map[string]string), make(map[string]string)
 	for _, id := range []string{
 		"files-write", "files-read-home", "files-truncate", "files-chmod", "files-stat", "files-cgroup", "net-tcp", "net-loopback-tcp",
