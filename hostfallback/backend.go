@@ -52,7 +52,7 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Facts, error) {
 		return sandbox.Facts{}, err
 	}
 	return sandbox.Facts{
-		Backend: sandbox.Host, Endpoint: in.Found, Source: in.Source, Version: in.About.version(),
+		Backend: sandbox.Host, Endpoint: in.Found, Source: in.Source, Version: in.About.version(), Warnings: unverified(),
 		Details: map[string]string{
 			"implementation": in.About.Implementation, "executable": in.About.Executable,
 			"prefix": strings.Join(slices.Compact(slices.Sorted(slices.Values(in.About.Prefixes))), ", "),

@@ -39,6 +39,7 @@ type statusAnswer struct {
 	Endpoint   string                  `json:"endpoint,omitempty"`
 	Source     string                  `json:"source,omitempty"`
 	Version    string                  `json:"version,omitempty"`
+	Remarks    []string                `json:"remarks,omitempty"` // about the backend, such as that nobody has verified it on this system
 	Engine     engineAnswer            `json:"engine"`
 	Sessions   sessionsAnswer          `json:"sessions"`
 	Cleared    clearedAnswer           `json:"cleared"`
@@ -84,6 +85,9 @@ func (p *program) lookAround(ctx context.Context, settings settings, a *assembly
 			u = lookAt(ctx, b)
 		}
 		s.Endpoint, s.Source, s.Version = u.Endpoint, u.Source, u.Version
+		if b.Kind() != sandbox.Docker { // which has its own below engine
+			s.Remarks = u.Warnings
+		}
 		if s.Layers, err = b.Capabilities(ctx, settings.Config.BaseFor(b.Kind())); err != nil {
 			return s, fmt.Errorf("ask what %s can enforce: %w", r.Resolved, err)
 		}
@@ -106,6 +110,9 @@ func (p *program) printStatus(s statusAnswer) {
 	}
 	if s.Endpoint != "" {
 		fmt.Fprintf(out, "uses        %s %s (%s)\n", escapeLine(s.Endpoint), escapeLine(s.Version), escapeLine(s.Source))
+	}
+	for _, remark := range s.Remarks {
+		fmt.Fprintf(out, "remark      %s\n", escapeLine(remark))
 	}
 	if r.Resolved == sandbox.Docker {
 		p.printEngine(s.Engine)

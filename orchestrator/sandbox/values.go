@@ -131,5 +131,5 @@ type Facts struct {
 	Source   string            // why that one: "DOCKER_HOST", "context colima", "found on PATH"
 	Version  string            // of the engine or the interpreter
 	Details  map[string]string // for doctor: API version, operating system…
-	Warnings []string          // what an engine says is wrong with itself, in its own words
+	Warnings []string          // what an engine says is wrong with itself, in its own words, or brig of a backend
 }
