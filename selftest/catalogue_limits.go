@@ -28,7 +28,7 @@ func resourceProbes() []Probe {
 	program := "the kernel answers that it may, and nothing ends it"
 	return []Probe{
 		{
-			ID: "limit-memory", Layer: sandbox.MemoryLimit, Severity: Medium, Witness: Program, Observed: program, Bound: 2 * time.Second,
+			ID: "limit-memory", Layer: sandbox.MemoryLimit, Severity: Medium, Witness: Program, Observed: program, Bound: 3 * time.Second,
 			Claim: "One process cannot take more memory than the session has.", Attempt: "fill a quarter more memory than the limit",
 			Blocked: append(memoryEvidence(), Evidence{"allocate", "ENOMEM", byRlimit}), Fix: fixDocker,
 			Gaps: []string{"memory-not-accounted", "swap-not-limited", "tcp-*"},
