@@ -2,10 +2,13 @@ package main
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"brig/hostfallback"
+	"brig/hostfallback/confine"
 )
 
 const (
@@ -34,5 +37,32 @@ func TestHostPage(t *testing.T) {
 	}
 	if made != page {
 		t.Errorf("%s says something else than the posture; run: go test ./cmd/brig -run HostPage -update", name)
+	}
+}
+
+// TestHostPageCodes: every reason that a helper can give stands on the page.
+func TestHostPageCodes(t *testing.T) {
+	page := hostfallback.Page()
+	files, err := filepath.Glob("../../hostfallback/confine/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	code, found := regexp.MustCompile(`(?m)^\s*Code[A-Z]\w*\s*=\s*"([^"]+)"`), 0
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range code.FindAllStringSubmatch(string(text), -1) {
+			if m[1] == confine.CodeZygote {
+				continue // of the zygote itself, which runs nobody's code
+			}
+			if found++; !strings.Contains(page, "| `"+m[1]+"` |") {
+				t.Errorf("%s: nobody says what %s means, see hostfallback/posture_reasons.go", name, m[1])
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d codes were found", found)
 	}
 }
