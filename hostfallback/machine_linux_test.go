@@ -31,6 +31,7 @@ func bootable() map[string]booted {
 	return map[string]booted{
 		"whole":      {rows: slices.Concat(limits, secluded)},
 		"scope":      {rows: slices.Concat(limits, secluded)},
+		"nocpu":      {cgroup: confine.CodeCgroupControl, lists: true, rows: append(secluded, "memory-limit enforced", "process-limit enforced")},
 		"bare":       {cgroup: confine.CodeCgroupDelegation, rows: append(secluded, "memory-limit partial cgroup-not-delegated", "process-limit enforced")},
 		"readonly":   {cgroup: confine.CodeCgroupReadOnly, rows: append(secluded, "memory-limit partial cgroup-readonly")},
 		"occupied":   {cgroup: confine.CodeCgroupOccupied, lists: true, rows: append(secluded, "memory-limit partial cgroup-occupied")},

@@ -51,6 +51,20 @@ func (l Limits) cgroup() []setting {
 	return out
 }
 
+// controllers are those that the limits need, and the same without the one that
+// managers of services often do not hand on.
+func (l Limits) controllers() (all, least []string) {
+	for _, s := range l.cgroup() {
+		if !slices.Contains(all, s.controller) {
+			all = append(all, s.controller)
+		}
+		if s.controller != "cpu" && !slices.Contains(least, s.controller) {
+			least = append(least, s.controller)
+		}
+	}
+	return all, least
+}
+
 // kept says that a value read back is the one that was written, as the kernel rounds it.
 func (s setting) kept(got string) bool {
 	if s.file != "memory.max" {

@@ -40,28 +40,25 @@ func findParent(l Limits) (string, Layer) {
 		}
 		return "", l
 	}
-	var wanted []string
-	for _, s := range l.cgroup() {
-		if !slices.Contains(wanted, s.controller) {
-			wanted = append(wanted, s.controller)
-		}
-	}
 	own := usable[0]
+	all, least := l.controllers()
 	var why string
-	if boundary(own, len(usable) == 1) {
-		if why = divide(own, wanted); why == "" {
-			return own, Layer{}
+	for _, wanted := range [][]string{all, least} {
+		if boundary(own, len(usable) == 1) {
+			if why = divide(own, wanted); why == "" {
+				return own, Layer{}
+			}
 		}
-	}
-	for _, dir := range usable {
-		if contains(words(filepath.Join(dir, "cgroup.subtree_control")), wanted) {
-			return dir, Layer{}
+		for _, dir := range usable {
+			if contains(words(filepath.Join(dir, "cgroup.subtree_control")), wanted) {
+				return dir, Layer{}
+			}
 		}
 	}
 	switch {
 	case h.old:
 		why = CodeCgroupV1
-	case why == "" && !contains(words(filepath.Join(own, "cgroup.controllers")), wanted):
+	case why == "" && !contains(words(filepath.Join(own, "cgroup.controllers")), least):
 		why = CodeCgroupControl
 	case why == "":
 		why = CodeCgroupOccupied
