@@ -128,6 +128,11 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 		return nil, fmt.Errorf("prepare: an instance of the host sandbox ends with its brig: %w", errors.ErrUnsupported)
 	}
 	base.Limits = base.Limits.WithDefaults()
+	var first *head
+	if b.options.Zygotes.Most == 0 && supported() == nil { // else it is likely that none is needed
+		first = ahead(b.options.Executable)
+		defer first.drop()
+	}
 	in, script, err := b.interpreter(ctx, base)
 	if err != nil {
 		return nil, err
@@ -139,7 +144,7 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	if err != nil {
 		return nil, fmt.Errorf("resolve the workspace: %w", err)
 	}
-	n, err := b.begin(ctx, base, in, script, resolved)
+	n, err := b.begin(ctx, base, in, script, resolved, first)
 	if err != nil {
 		return nil, err
 	}

@@ -80,8 +80,9 @@ type beginning struct {
 	refused string // why it was not forked from a zygote that was there
 }
 
-// begin starts an instance: by a fork where a zygote is ready, otherwise by itself.
-func (b *Backend) begin(ctx context.Context, base sandbox.Base, in interpreter, script, workspace string) (n beginning, err error) {
+// begin starts an instance: by a fork where a zygote is ready, otherwise by itself,
+// with the supervisor that was started ahead if there is one.
+func (b *Backend) begin(ctx context.Context, base sandbox.Base, in interpreter, script, workspace string, first *head) (n beginning, err error) {
 	plan, release, err := b.plan(base, in, script, workspace)
 	if err != nil {
 		return n, err
@@ -106,7 +107,13 @@ func (b *Backend) begin(ctx context.Context, base sandbox.Base, in interpreter, 
 		}
 	}
 	n.release = release
-	if n.process, n.started, err = launch(ctx, b.options.Executable, plan); err != nil {
+	start := func(ctx context.Context, plan confine.Plan) (*process, confine.Started, error) {
+		return launch(ctx, b.options.Executable, plan)
+	}
+	if first != nil {
+		start = first.launch
+	}
+	if n.process, n.started, err = start(ctx, plan); err != nil {
 		release()
 		return n, err
 	}

@@ -43,10 +43,14 @@ _SYSCALLS = {  # io_uring_setup, keyctl
 ATTEMPTS_SECONDS = 2  # that all attempts together may take
 
 
-def observed(workspace, scratch, dumpable):
+def begin(workspace, scratch):
+    """Starts the attempts, whose results observed() waits for."""
+    return None if WINDOWS else Attempts(workspace, scratch)
+
+
+def observed(workspace, scratch, dumpable, attempts):
     if WINDOWS:
         return _observed_windows(workspace, scratch)
-    attempts = Attempts(workspace, scratch)  # in the background, while the rest is read
     report = {
         "pid": os.getpid(), "uid": os.getuid(), "gid": os.getgid(), "dumpable": dumpable,
         "status": _status(), "uid_map": " ".join(procs.read("/proc/self/uid_map").split()),

@@ -75,12 +75,14 @@ def _seed(source, target):
 
 def report(directory, hello, dumpable, resumable):
     from . import observe
-    observed = observe.observed(hello["workspace"], hello["scratch"], dumpable)
+    attempts = observe.begin(hello["workspace"], hello["scratch"])  # in the background, while the rest is read
+    runner, packages = source_hash(directory), observe.packages(own.trusted.path)
+    observed = observe.observed(hello["workspace"], hello["scratch"], dumpable, attempts)
     observed["bounds"] = {name: hello["bounds"][name] for name in ("kept", "logged", "display")}
     return {
-        "type": "ready", "version": VERSION, "runner": source_hash(directory),
+        "type": "ready", "version": VERSION, "runner": runner,
         "python": "%d.%d.%d" % sys.version_info[:3], "implementation": sys.implementation.name,
-        "executable": sys.executable or "", "packages": observe.packages(own.trusted.path),
+        "executable": sys.executable or "", "packages": packages,
         "resumable": resumable,
         "observed": observed,
     }
@@ -98,6 +100,7 @@ def _hash(directory):
     digest = resume.sha256_type()()
     for name in sorted(names + ["start.py"]):
         fd = os.open(directory + "/" + name, os.O_RDONLY | PRIVATE)
-        digest.update(name.encode() + b"\0" + os.read(fd, 1 << 20) + b"\0")
+        # No room for more than there is: that would be mapped and given back each time.
+        digest.update(name.encode() + b"\0" + os.read(fd, os.fstat(fd).st_size) + b"\0")
         os.close(fd)
     return digest.hexdigest()
