@@ -50,6 +50,8 @@ func becomePoor(dir, lacks string) error {
 			filter = append(filter,
 				unix.SockFilter{Code: load, K: 0}, unix.SockFilter{Code: equal, Jf: 3, K: unix.SYS_CLONE},
 				unix.SockFilter{Code: load, K: 16}, unix.SockFilter{Code: anySet, Jf: 1, K: flag}, unix.SockFilter{Code: ret, K: refuse(unix.EPERM)})
+		case "group":
+			number(unix.SYS_CLONE3, unix.ENOSYS) // the one call that starts a process in a group
 		case "pivot":
 			number(unix.SYS_PIVOT_ROOT, unix.EPERM)
 		case "landlock":
