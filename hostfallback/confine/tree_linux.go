@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -224,25 +225,44 @@ func statusField(status, name string) string {
 	return ""
 }
 
-// Rescue kills what a killed supervisor could not: every process in the session
-// of runner, and every one whose environment carries the mark of token. It
-// returns those that would not die. A process that left the session and wiped
-// its environment is not found.
+// Rescue kills what a killed supervisor could not: whatever is below runner, every
+// process in its session, and every one whose environment carries the mark of
+// token. It returns those that would not die. The runner comes last, because what
+// loses its parent becomes its child while it lives: a process that left the session
+// and wiped its environment is found there and, once the runner is gone, nowhere.
 func Rescue(token string, runner int) []int {
-	deadline := time.Now().Add(sweepTimeout)
+	begin := time.Now()
 	for {
 		var left []int
-		for _, pid := range processes() {
-			if belongs(pid, token, runner) {
-				_ = unix.Kill(pid, unix.SIGKILL) // it shows again if it lives
-				left = append(left, pid)
+		if time.Since(begin) < sweepTimeout/2 {
+			left = orphansOf(runner)
+		}
+		if len(left) == 0 {
+			for _, pid := range processes() {
+				if belongs(pid, token, runner) {
+					left = append(left, pid)
+				}
 			}
 		}
-		if len(left) == 0 || time.Now().After(deadline) {
+		for _, pid := range left {
+			_ = unix.Kill(pid, unix.SIGKILL) // it shows again if it lives
+		}
+		if len(left) == 0 || time.Since(begin) > sweepTimeout {
 			return left
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(2 * time.Millisecond)
 	}
+}
+
+// orphansOf lists what lives below a runner, if that is still the leader of its session.
+func orphansOf(runner int) []int {
+	if runner <= 0 || statField(runner, 3) != strconv.Itoa(runner) {
+		return nil
+	}
+	return slices.DeleteFunc(descendants(runner), func(pid int) bool {
+		state := statField(pid, 0)
+		return state == "Z" || state == ""
+	})
 }
 
 func belongs(pid int, token string, runner int) bool {
