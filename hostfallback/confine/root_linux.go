@@ -124,7 +124,9 @@ func compare(want map[string]bool) error {
 	}
 	defer func() { _ = f.Close() }() // opened for reading
 	found := make(map[string]bool)
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20) // the options of a layered file system are long
+	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 6 {
 			return fmt.Errorf("the table of mounts says %q", lines.Text())
@@ -147,6 +149,9 @@ func compare(want map[string]bool) error {
 		if err := unix.Statfs(at, &st); want[of] && (err != nil || st.Flags&unix.ST_RDONLY == 0) {
 			return errors.Join(err, fmt.Errorf("%s can be written to", at))
 		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
 	}
 	for at := range want {
 		if !found[at] {
