@@ -69,6 +69,11 @@ func prepare(dir string) error {
 	if os.Getenv(spawnedVariable) != "" {
 		shared.arguments = []string{"--spawned"}
 	}
+	if os.Getenv(darwinVariable) != "" {
+		if err := prepareDarwin(&shared); err != nil {
+			return err
+		}
+	}
 	for _, found := range findInterpreters() {
 		if len(shared.arguments) > 0 && (found.minor == "3.12" || found.minor == "3.13") {
 			continue // they warn of a fork beside a thread, and the doorbell is one; Windows has no fork

@@ -409,7 +409,9 @@ func (r *rig) file(path string) []byte {
 }
 
 // gone tells whether a process has ended.
-func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+func gone(pid int) bool {
+	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || os.Getenv(darwinVariable) != "" && zombie(pid)
+}
 
 func sprintf(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 

@@ -130,8 +130,8 @@ while True: pass
 					t.Fatalf("processes %v in %q", pids, run.text())
 				}
 				for _, pid := range pids {
-					if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
-						t.Errorf("process %d is still there: %v", pid, err)
+					if !gone(pid) {
+						t.Errorf("process %d is still there", pid)
 					}
 				}
 				if got := <-run.done; got.err == nil {

@@ -7,6 +7,7 @@ import os
 import sys
 
 WINDOWS = os.name == "nt"
+DARWIN = sys.platform == "darwin"
 
 # The worker is a program that was started, not a fork, an interrupt comes to it by a
 # thread, and files are reached by their paths instead of by open directories.

@@ -54,7 +54,7 @@ def call(name, *args):
         function = _functions[name] = _Function(_ctypes.dlsym(_libc, name))
     _ctypes.set_errno(0)
     result = function(*[_Long(a) if isinstance(a, int) else a for a in args])
-    if result == -1:
+    if result in (-1, 0xffffffff):  # what returns an int fills half of it
         number = _ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return result

@@ -9,7 +9,7 @@ import stat
 import sys
 
 from . import native, procs
-from .mode import PRIVATE, WINDOWS
+from .mode import DARWIN, PRIVATE, WINDOWS
 
 _STATUS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "NSpid")
 
@@ -51,6 +51,8 @@ def begin(workspace, scratch):
 def observed(workspace, scratch, dumpable, attempts):
     if WINDOWS:
         return _observed_windows(workspace, scratch)
+    if DARWIN:
+        return _observed_darwin(dumpable, attempts)
     report = {
         "pid": os.getpid(), "uid": os.getuid(), "gid": os.getgid(), "dumpable": dumpable,
         "status": _status(), "uid_map": " ".join(procs.read("/proc/self/uid_map").split()),
@@ -63,6 +65,23 @@ def observed(workspace, scratch, dumpable, attempts):
     }
     report["attempts"] = attempts.results()
     return report
+
+
+def _observed_darwin(dumpable, attempts):
+    """What can be seen where there is no /proc."""
+    import resource
+    system, limits = os.uname(), {}
+    for name in sorted(set(_RLIMITS.values())):
+        number = getattr(resource, "RLIMIT_" + name.upper(), None)
+        if number is not None:
+            soft, hard = (-1 if n == resource.RLIM_INFINITY else n for n in resource.getrlimit(number))
+            limits[name] = {"soft": soft, "hard": hard}
+    return {
+        "pid": os.getpid(), "uid": os.getuid(), "gid": os.getgid(), "dumpable": dumpable, "status": {},
+        "interfaces": [], "rlimits": limits, "kernel": "%s %s" % (system.sysname, system.release),
+        "environ": sorted(name[:64] for name in os.environ)[:256], "devices": _devices(),
+        "attempts": attempts.results(),
+    }
 
 
 def _observed_windows(workspace, scratch):
@@ -196,7 +215,7 @@ class Attempts:
         self._start(0)
 
     def _start(self, first):
-        reading, writing = os.pipe2(os.O_CLOEXEC)
+        reading, writing = os.pipe()
         try:
             self._pid = os.fork()
         except OSError:
@@ -255,6 +274,15 @@ class _Unavailable(Exception):
 
 
 def _attempts(workspace, scratch):
+    """Those that mean here what their names say: calls by their number, families of sockets and the like are Linux's."""
+    return [(name, attempt) for name, attempt in _all_attempts(workspace, scratch) if not DARWIN or name in _DARWIN_TOO]
+
+
+_DARWIN_TOO = ("write_root", "write_workspace", "write_scratch", "exec_workspace", "bind_loopback", "kill_parent",
+               "list_outside", "stat_outside", "chmod_root")
+
+
+def _all_attempts(workspace, scratch):
     return [
         ("write_root", lambda: _create("/")),
         ("write_workspace", lambda: _create(workspace)),
@@ -315,7 +343,9 @@ def _native(name, *args):
 
 def _bind_loopback():
     """Binds a datagram socket to 127.0.0.1, which is there only where the loopback device is up."""
-    address = (2).to_bytes(2, sys.byteorder) + bytes(bytearray((0, 0, 127, 0, 0, 1))) + bytes(bytearray(8))
+    # Where sockets come from BSD, an address begins with its own length.
+    family = bytes(bytearray((16, 2))) if DARWIN else (2).to_bytes(2, sys.byteorder)
+    address = family + bytes(bytearray((0, 0, 127, 0, 0, 1))) + bytes(bytearray(8))
     _native("bind", _native("socket", 2, 2, 0), address, len(address))
 
 

@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 
-from .mode import PRIVATE, SPAWNED
+from .mode import DARWIN, PRIVATE, SPAWNED
 
 if SPAWNED:
     from .place_paths import (allow, again, check, close, enter, listdir, make, modify, open_dir, open_new,  # noqa: F401
@@ -73,6 +73,11 @@ else:
     def allow(name, place, bits):
         """Adds permissions, but to no link and to no file that has other names elsewhere. What the name
         is gets held without being read, so that its mode can be changed and nothing else's."""
+        if DARWIN:  # nothing can be held so there, but the mode of a link itself can be named
+            info = status(name, place)
+            if stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode) and info.st_nlink == 1:
+                os.chmod(name, stat.S_IMODE(info.st_mode) | bits, dir_fd=place, follow_symlinks=False)
+            return
         held = os.open(name, os.O_PATH | NO_LINK | PRIVATE, dir_fd=place)
         try:
             info = os.fstat(held)

@@ -7,7 +7,7 @@ something forked, called setsid or changed its group.
 import os
 import time
 
-from .mode import PRIVATE, WINDOWS
+from .mode import DARWIN, PRIVATE, WINDOWS
 from .native import SIGKILL
 
 SIGINT = 2
@@ -167,6 +167,8 @@ class Tree:
 
 if WINDOWS:
     from .tree_windows import Tree  # noqa: F811
+elif DARWIN:
+    from .tree_darwin import Tree  # noqa: F811
 
 
 class Lone:
