@@ -17,7 +17,16 @@ const removePatience = 2 * time.Second
 // RemoveTree removes dir and everything below it. A link goes, and what it leads
 // to stays. The files may be marked read-only.
 func RemoveTree(dir string) error {
-	return removeTree(dir, time.Now().Add(removePatience))
+	until := time.Now().Add(removePatience)
+	// Who removes an instance holds its lock, and a file that is open keeps its
+	// directory even when it was removed. So that one goes out first.
+	lock, beside := filepath.Join(dir, LockFile), dir+"."+LockFile
+	if err := os.Rename(lock, beside); err == nil {
+		if err := removeEntry(beside, until); err != nil {
+			return err
+		}
+	}
+	return removeTree(dir, until)
 }
 
 func removeTree(path string, until time.Time) error {
