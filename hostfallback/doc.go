@@ -7,8 +7,9 @@
 // instance enforces is told by its posture, which is made of what the helper
 // reported and the runner observed, never of the plan.
 //
-// Linux is supported: hygiene, limits, a mount namespace where the kernel gives
-// one, Landlock, a system call filter, and a tree kill. Elsewhere the backend
-// answers *sandbox.Unavailable. It is not a virtual machine: the kernel is
+// On Linux: hygiene, limits, namespaces where the kernel gives them (a root, a
+// /proc and a network stack of the instance's own), a control group where one was
+// handed over, Landlock, a system call filter, and a tree kill. macOS and Windows
+// have what these systems offer, and say what that is. It is not a virtual machine: the kernel is
 // shared, and whoever finds a hole in it is out.
 package hostfallback

@@ -14,6 +14,11 @@
 // wants the instance gone, and the supervisor kills everything below itself. The
 // supervisor is never confined and never reads a byte that an instance wrote.
 //
+// A policy is rendered before anything is done: Policy.Root to the steps that make
+// a private root, Policy.Rules to Landlock's rules, Filter.Program to the system
+// call filter. These are pure and the same on every system; what the kernel made
+// of them is read back into the Report.
+//
 // The package is a leaf: it knows no backend, logs nothing and reads no
 // environment. What it does not do: choose a policy (the plan says everything)
 // and judge one (the parent turns the report into a posture).
