@@ -7,6 +7,8 @@ a runner's three, the pipe for the report, and the one that says to go on.
 
     zygote ── a child that leaves the namespaces, and ends ── the session, process 1 of its own
 
+The last is made before the order comes, and waits for it.
+
 Standard library only: without the module site, no code of installed packages has
 run in it, unless brig asked for packages by name.
 """
@@ -25,10 +27,12 @@ ORDERS = 0    # descriptor: from brig's supervisor and back
 PROC = 3      # descriptor: a /proc that can be written to, of this process namespace
 MAX_ORDER = 512 << 10
 DESCRIPTORS = 5
+SPARE_SECONDS = 0.05  # after an order, before another process is made for the next: the session starts first
 
 # What a first worker would import before its first run, and a run for its end.
 _SOON = ("keyword", "operator", "reprlib", "collections", "functools", "types", "enum", "copyreg", "re", "token",
-         "tokenize", "linecache", "traceback", "contextlib", "ast", "threading", "pickle", "faulthandler", "resource", "stat", "site")
+         "tokenize", "linecache", "traceback", "contextlib", "ast", "threading", "pickle", "faulthandler", "resource", "stat", "site", "types",
+         "importlib.abc", "importlib.machinery", "importlib.util")
 
 
 def main(directory):
@@ -48,13 +52,18 @@ def main(directory):
 
 
 class Zygote:
+    """Keeps one process spare: the first one of a session to come, in namespaces of
+    its own, that waits for the order itself."""
+
     def __init__(self):
-        self.sited = False  # installed packages can be imported
+        self.sited = False   # installed packages can be imported
         self.socket = socket(AF_UNIX, SOCK_SEQPACKET, 0, ORDERS)
         self._wake, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal(SIGCHLD, lambda number, frame: None)  # its only use is to wake the loop
         signal(SIGINT, SIG_IGN)
         set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._spare = -1     # ends when the spare has got an order, or has ended
+        self._due = 0.0      # when the next is made, unless an order comes first
         self._poll = select.poll()
         self._poll.register(ORDERS, select.POLLIN)
         self._poll.register(self._wake, select.POLLIN)
@@ -64,24 +73,30 @@ class Zygote:
 
     def serve(self, directory):
         """Forks sessions. Returns an order in a session, and None when nobody orders any more."""
+        order = text.loads(self.socket.recv(MAX_ORDER) or b"{}")
+        if "warm" not in order:
+            return None
+        self.sited = bool(order["warm"]["packages"])
+        self.say({"ready": warm(directory, order["warm"])})
         while True:
-            for fd, _ in self._poll.poll():
-                if fd == self._wake:
-                    os.read(fd, 4096)
-                    self._bury()
-                    continue
-                data, rights, _, _ = self.socket.recvmsg(MAX_ORDER, CMSG_SPACE(4 * DESCRIPTORS))
-                if not data:
-                    return None
-                order, fds = text.loads(data), _descriptors(rights)
-                if "warm" in order:
-                    self.sited = bool(order["warm"]["packages"])
-                    self.say({"ready": warm(directory, order["warm"])})
-                elif self._fork(fds):
-                    order["fds"] = fds
-                    return order
-                for fd in fds:
-                    os.close(fd)
+            wait = None
+            if self._spare < 0:
+                wait = self._due - time.monotonic()
+                if wait <= 0 and self._make():
+                    return self._await()
+            ready = dict(self._poll.poll(None if self._spare >= 0 else max(0, int(wait * 1000) + 1)))
+            if self._wake in ready:
+                os.read(self._wake, 4096)
+                self._bury()
+            if ready.get(ORDERS, 0) & (select.POLLHUP | select.POLLERR):
+                return None
+            if self._spare in ready:
+                self._poll.unregister(self._spare)
+                os.close(self._spare)
+                self._spare, self._due = -1, time.monotonic() + SPARE_SECONDS
+                self._poll.modify(ORDERS, select.POLLIN)  # nobody else reads it now
+            elif self._spare < 0 and ORDERS in ready:
+                self._due = 0.0
 
     def _bury(self):
         while True:
@@ -93,25 +108,49 @@ class Zygote:
                 return
             self.say({"pid": pid, "status": status})
 
-    def _fork(self, fds):
+    def _make(self):
         """Makes the first process of a session. Returns True in that one."""
+        over, theirs = os.pipe2(os.O_CLOEXEC)
+        told, tell = os.pipe2(os.O_CLOEXEC)
         if os.fork():
+            os.close(theirs)
+            os.close(told)
+            os.close(tell)
+            self._spare = over
+            self._poll.register(over, 0)  # only its end
+            self._poll.modify(ORDERS, 0)
             return False
-        report = fds[3]
-        gone, here = os.pipe2(os.O_CLOEXEC)
+        os.close(over)
+        self._theirs = theirs
         try:
             narrow.unshare(PROC)
             pid = os.fork()
         except BaseException as err:
-            fail(report, "namespace", err)
+            # Whatever is ordered is refused with the reason, one order after the other.
+            _, fds = self._order()
+            fail(fds[3], "namespace", err)
         if pid:
-            os.write(report, text.dumps({"pid": pid}) + b"\n")
+            os.write(tell, pid.to_bytes(4, "big"))
             os._exit(0)
-        os.close(here)
-        os.read(gone, 1)  # its number is told first
-        os.close(gone)
-        self.socket.detach()  # its number is about to be a runner's
+        os.close(tell)
+        self.pid = int.from_bytes(os.read(told, 4), "big")  # which it has in the zygote's namespace
+        os.close(told)
         return True
+
+    def _order(self):
+        """The next order and what came with it; ends this process if none will come."""
+        data, rights, _, _ = self.socket.recvmsg(MAX_ORDER, CMSG_SPACE(4 * DESCRIPTORS))
+        os.close(self._theirs)  # the zygote may make another
+        if not data:
+            os._exit(0)
+        return text.loads(data), _descriptors(rights)
+
+    def _await(self):
+        order, fds = self._order()
+        self.socket.detach()  # its number is about to be a runner's
+        order["fds"] = fds
+        os.write(fds[3], text.dumps({"pid": self.pid}) + b"\n")
+        return order
 
 
 def _descriptors(rights):
