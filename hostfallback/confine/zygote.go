@@ -57,6 +57,7 @@ type Forked struct {
 type sessionOrder struct {
 	Env        []string        `json:"env"`
 	Path       []string        `json:"path"` // where the interpreter finds modules
+	Workspace  string          `json:"workspace"`
 	Scratch    string          `json:"scratch"`
 	Namespaces Namespaces      `json:"namespaces"`
 	PrivateShm bool            `json:"private_shm"`

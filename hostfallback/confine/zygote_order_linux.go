@@ -20,7 +20,7 @@ func (z *zygote) render(plan Plan, turn int) (sessionOrder, error) {
 		return sessionOrder{}, errors.New("the zygote has no root of its own")
 	}
 	o := sessionOrder{
-		Env: plan.Env, Path: z.plan.Zygote.Path, Scratch: plan.Scratch, Namespaces: z.report.Namespaces, PrivateShm: true,
+		Env: plan.Env, Path: z.plan.Zygote.Path, Workspace: plan.Workspace, Scratch: plan.Scratch, Namespaces: z.report.Namespaces, PrivateShm: true,
 		Mounts: plan.sessionMounts(z.view, z.plan.Workspace, z.plan.Scratch),
 		Limits: sessionLimits(plan.Limits), Data: plan.Limits.Memory, CPUs: plan.Limits.CPUs, Turn: turn,
 	}

@@ -43,7 +43,10 @@ func (z *zygote) keep(plan Plan, files []*os.File) {
 		s.tidy()
 		_ = s.lock.Close() // it is gone
 	}()
-	s.group = makeCgroup(plan)
+	// A group without limits would only end the session, and the end of its first process does so as well.
+	if s.group = (&cgroup{report: Cgroup{Layer: z.group.told().Layer}}); s.group.report.Applied {
+		s.group = makeCgroup(plan)
+	}
 	defer s.group.remove()
 	born, report, err := z.fork(s, files[:3])
 	if err != nil {

@@ -53,7 +53,23 @@ def observed(workspace, scratch, dumpable, attempts):
         return _observed_windows(workspace, scratch)
     if DARWIN:
         return _observed_darwin(dumpable, attempts)
-    report = {
+    return Observation(workspace, scratch, dumpable, attempts).report()
+
+
+class Observation:
+    """What was read at once, and attempts that go on in the background meanwhile."""
+
+    def __init__(self, workspace, scratch, dumpable, attempts):
+        self.of = workspace, scratch
+        self._attempts = attempts
+        self._seen = _seen(workspace, scratch, dumpable)
+
+    def report(self):
+        return dict(self._seen, attempts=self._attempts.results())
+
+
+def _seen(workspace, scratch, dumpable):
+    return {
         "pid": os.getpid(), "uid": os.getuid(), "gid": os.getgid(), "dumpable": dumpable,
         "status": _status(), "uid_map": " ".join(procs.read("/proc/self/uid_map").split()),
         "mounts": _mounts(("/", workspace, scratch, "/tmp", "/dev/shm", "/proc/sys")),
@@ -63,8 +79,6 @@ def observed(workspace, scratch, dumpable, attempts):
         "apparmor": procs.read("/proc/self/attr/current").strip("\0 \n"),
         "environ": sorted(name[:64] for name in os.environ)[:256], "devices": _devices(),
     }
-    report["attempts"] = attempts.results()
-    return report
 
 
 def _observed_darwin(dumpable, attempts):
@@ -248,7 +262,10 @@ class Attempts:
                 os.kill(self._pid, native.SIGKILL)
             os.close(self._fd)
             self._fd = -1
-            os.waitpid(self._pid, 0)
+            try:
+                os.waitpid(self._pid, 0)
+            except ChildProcessError:  # whoever collects what has ended was first
+                pass
             for line in text.decode().splitlines():
                 name, _, value = line.partition("=")
                 self._found[name] = value or "killed"

@@ -73,11 +73,17 @@ def _seed(source, target):
             pass  # it is made anew, then
 
 
-def report(directory, hello, dumpable, resumable):
+def report(directory, hello, dumpable, resumable, observation=None):
+    """The answer to hello. An observation of these very directories may have begun before."""
     from . import observe
-    attempts = observe.begin(hello["workspace"], hello["scratch"])  # in the background, while the rest is read
+    begun = observation is not None and observation.of == (hello["workspace"], hello["scratch"])
+    # In the background, while the rest is read.
+    attempts = None if begun else observe.begin(hello["workspace"], hello["scratch"])
     runner, packages = source_hash(directory), observe.packages(own.trusted.path)
-    observed = observe.observed(hello["workspace"], hello["scratch"], dumpable, attempts)
+    if begun:
+        observed = observation.report()
+    else:
+        observed = observe.observed(hello["workspace"], hello["scratch"], dumpable, attempts)
     observed["bounds"] = {name: hello["bounds"][name] for name in ("kept", "logged", "display")}
     return {
         "type": "ready", "version": VERSION, "runner": runner,

@@ -21,10 +21,15 @@ GATHER_BELOW = 64 << 10
 FAREWELL_SECONDS = 1  # for what brig has not read yet, once this process was asked to end
 
 
-def main(directory):
-    """Runs the supervisor. It returns, with a link.Boot, in forked workers only."""
+def main(directory, places=None):
+    """Runs the supervisor. It returns, with a link.Boot, in forked workers only.
+
+    places are workspace and scratch where those are known before brig says hello."""
     dumpable = native.harden()
     supervisor = Supervisor(directory, dumpable)
+    if places is not None:
+        from . import observe
+        supervisor.observation = observe.Observation(*places, dumpable, observe.begin(*places))
     try:
         supervisor.loop()
     except link.Boot as boot:
@@ -51,6 +56,7 @@ class Supervisor:
     def __init__(self, directory, dumpable):
         self.directory = directory
         self.dumpable = dumpable
+        self.observation = None  # that has begun already
         self.tree = procs.Tree()
         self.ended = {}         # process id: wait status, since the last look
         self._woken = True      # a child may have ended
@@ -282,7 +288,8 @@ class Supervisor:
         self.control({"type": "resumed", "run": going_on, "ended": self.runs.over, "ready": self._ready()})
 
     def _ready(self):
-        return ready.report(self.directory, self.hello, self.dumpable, self.lease.door is not None)
+        observation, self.observation = self.observation, None
+        return ready.report(self.directory, self.hello, self.dumpable, self.lease.door is not None, observation)
 
     def _control_message(self, message):
         kind = message.get("type")

@@ -43,7 +43,7 @@ def main(directory):
     if order is None:
         os._exit(0)
     become(order)
-    boot = supervisor.main(directory)
+    boot = supervisor.main(directory, (order["workspace"], order["scratch"]))
     if not zygote.sited:
         # Only here, in a worker: installed packages may run code of theirs when an
         # interpreter starts, and neither the zygote nor what confines a session trusts them.
