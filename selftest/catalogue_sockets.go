@@ -56,7 +56,9 @@ func socketProbes() []Probe {
 }
 
 // pathsOpen are the codes of a posture that says that sockets in directories can be connected to.
-func pathsOpen() []string { return []string{"landlock-abi-*-lacks-unix", "landlock-not-*", gapForeign} }
+func pathsOpen() []string {
+	return []string{"landlock-abi-*-lacks-unix", "landlock-not-*", gapNotApplied, gapForeign}
+}
 
 func noPath() []Evidence {
 	return append(noSocket(),

@@ -25,6 +25,10 @@ func (l *limiting) controls(ctx context.Context) {
 		case wallClock:
 			alone = append(alone, l.probes[id])
 		case cpuProbe: // has its control beside it
+		case crowdProbe:
+			if !l.perUser() { // or it has its own after it
+				quick = append(quick, l.probes[id])
+			}
 		default:
 			quick = append(quick, l.probes[id])
 		}

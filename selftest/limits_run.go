@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,15 +32,28 @@ func smallLimits() sandbox.Limits {
 }
 
 // limitGroups are the sessions, and in each the attempts in their order. What may end
-// a session comes late in it; the next attempt starts a fresh instance then.
-func limitGroups() [][]string {
+// a session comes late in it; the next attempt starts a fresh instance then. Where the
+// kernel counts all processes of the user, the one that starts many is by itself.
+func limitGroups(perUser bool) [][]string {
+	crowd, rest := []string{crowdProbe, "limit-disk"}, []string{"tree-survive-timeout"}
+	if perUser {
+		crowd, rest = crowd[:1], append(rest, crowd[1])
+	}
 	return [][]string{
 		{"limit-open-files", "limit-raise", "limit-file-size", "limit-output", "tree-survive-close"},
 		{"limit-memory", "limit-memory-tree"},
-		{"limit-processes", "limit-disk"},
-		{"tree-survive-timeout"},
+		crowd,
+		rest,
 		{cpuProbe},
 	}
+}
+
+// perUser tells whether a session's processes count against those of others, by the
+// forecast of the host sandbox.
+func (l *limiting) perUser() bool {
+	return slices.ContainsFunc(l.subject.Forecast, func(row sandbox.Layer) bool {
+		return row.ID == sandbox.ProcessLimit && row.Code == "nproc-per-user"
+	})
 }
 
 // limiting is a limit stage that runs.
@@ -49,7 +63,8 @@ type limiting struct {
 	plot   *plot // of the sessions
 	bare   *plot // of the controls
 
-	others sync.WaitGroup // the attempts that need processors and are not about them
+	others sync.WaitGroup // the attempts that need processors and processes, and are about neither
+	crowd  sync.WaitGroup // the one that starts many processes
 
 	mu  sync.Mutex
 	out map[string]tried // guarded by mu
@@ -79,14 +94,21 @@ func limited(ctx context.Context, st stage, probes []Probe) map[string]tried {
 	l.say("trying small limits")
 	work := []func(){func() { defer l.others.Done(); l.controls(ctx) }}
 	l.others.Add(1)
-	for _, ids := range limitGroups() {
-		if ids[0] == cpuProbe {
-			work = append(work, func() { l.group(ctx, ids) })
-			continue
+	perUser := l.perUser()
+	var last []func()
+	for _, ids := range limitGroups(perUser) {
+		switch {
+		case ids[0] == cpuProbe:
+			last = append(last, func() { l.group(ctx, ids) })
+		case ids[0] == crowdProbe && perUser:
+			l.crowd.Add(1)
+			last = append(last, func() { defer l.crowd.Done(); l.others.Wait(); l.group(ctx, ids) })
+		default:
+			l.others.Add(1)
+			work = append(work, func() { defer l.others.Done(); l.group(ctx, ids) })
 		}
-		l.others.Add(1)
-		work = append(work, func() { defer l.others.Done(); l.group(ctx, ids) })
 	}
+	work = append(work, last...)
 	var wg sync.WaitGroup
 	for _, f := range work {
 		if st.options.Gentle {
@@ -135,7 +157,7 @@ func (l *limiting) targets(p *plot, limits sandbox.Limits, beat string) map[stri
 func limitsOf(id string) sandbox.Limits {
 	limits := smallLimits()
 	switch id {
-	case "limit-processes", cpuProbe:
+	case crowdProbe, cpuProbe:
 		// A kernel of the session's own lives in its memory, and every process takes
 		// some: what is to be reached first is the other limit.
 		limits.Memory = 512 << 20
@@ -150,6 +172,7 @@ func limitsOf(id string) sandbox.Limits {
 // surviveTimeout is about.
 const (
 	cpuProbe       = "limit-cpu"
+	crowdProbe     = "limit-processes"
 	floodOutput    = "limit-output"
 	surviveClose   = "tree-survive-close"
 	surviveTimeout = "tree-survive-timeout"
@@ -206,8 +229,14 @@ func (l *limiting) group(ctx context.Context, ids []string) {
 			// When the rest is done, and beside its control, so that a machine which leaves it little leaves the
 			// control little as well, and nobody takes that for a limit.
 			l.others.Wait()
+			l.crowd.Wait()
 			l.control(ctx, []Probe{l.probes[id]})
 			l.record(id, posture, a.plain(ctx))
+		case crowdProbe:
+			l.record(id, posture, a.plain(ctx))
+			if l.perUser() { // its control as well would be in the way of the others
+				l.control(ctx, []Probe{l.probes[id]})
+			}
 		case floodOutput:
 			l.record(id, posture, a.flood(ctx))
 		default:
@@ -353,18 +382,27 @@ while time.monotonic() < ends:
 `
 
 // surviveTimeout starts a heartbeat and runs out of time; the run's own end is the
-// attempt on the wall clock.
+// attempt on the wall clock. Where a busy machine had no time for a single beat, it
+// gets more once.
 func (a *limitAttempt) surviveTimeout(ctx context.Context) (tree, clock Outcome) {
+	tree, clock = a.outOfTime(ctx, limitsTimeout)
+	if clock.Ran && a.beats() == 0 && !a.posture.Detached {
+		tree, clock = a.outOfTime(ctx, 4*limitsTimeout)
+	}
+	return tree, clock
+}
+
+func (a *limitAttempt) outOfTime(ctx context.Context, timeout time.Duration) (tree, clock Outcome) {
 	began := time.Now()
-	o, r, _ := a.run(ctx, limitsTimeout, spin)
+	o, r, _ := a.run(ctx, timeout, spin)
 	took := time.Since(began)
 	clock = Outcome{Ran: r.Run != "", Took: took, Step: "run", Sign: "cause:" + string(r.Cause), Seen: SeenNo, Detail: r.Detail}
 	if !clock.Ran {
 		clock.Detail = o.Detail
 		return o, clock
 	}
-	if r.Elapsed > limitsTimeout+limitsPatience {
-		clock.OK, clock.Seen, clock.Detail = true, SeenYes, fmt.Sprintf("it ran for %s with a time of %s", r.Elapsed.Round(time.Millisecond), limitsTimeout)
+	if r.Elapsed > timeout+limitsPatience {
+		clock.OK, clock.Seen, clock.Detail = true, SeenYes, fmt.Sprintf("it ran for %s with a time of %s", r.Elapsed.Round(time.Millisecond), timeout)
 	}
 	return a.survived(took), clock
 }
