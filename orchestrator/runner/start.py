@@ -11,7 +11,8 @@ sys.dont_write_bytecode = True
 
 
 def main():
-    directory = __file__.replace("\\", "/").rpartition("/")[0] or "."
+    path = __file__.replace("\\", "/") if sys.platform == "win32" else __file__  # elsewhere a name may hold one
+    directory = path.rpartition("/")[0] or "."
     sys.path.insert(0, directory)
     from brigrunner import mode
     if mode.WORKER:
