@@ -190,8 +190,11 @@ func (i *instance) greet(ctx context.Context) error {
 	}
 	i.posture = sandbox.Posture{
 		Backend:  sandbox.Host,
-		Identity: fmt.Sprintf("%s %s %s", strings.ToLower(ready.Implementation), ready.Python, i.python.About.Executable),
+		Identity: fmt.Sprintf("%s %s %s", strings.ToLower(ready.Implementation), ready.Python, i.python.About.Executable) + forkedIdentity(i.started.Report),
 		Layers:   rows, Promised: promised(i.base), Notes: notes(e),
+	}
+	if i.refused != "" {
+		i.posture.Notes = append(i.posture.Notes, "it was started by itself, although there was a zygote: "+i.refused)
 	}
 	return nil
 }

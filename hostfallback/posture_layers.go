@@ -275,6 +275,9 @@ func (e evidence) inheritedFDs() sandbox.Layer {
 	if kept := e.report.Kept; !slices.Equal(kept, []int{0, 1, 2}) {
 		return off(codeDescriptors, "open when the runner started, beside its three pipes: "+numbers(kept))
 	}
+	if e.report.Forked != nil {
+		return enforced("everything but the runner's three pipes was closed after the fork, and looked for from outside")
+	}
 	return enforced("close-on-exec on everything but the runner's three pipes")
 }
 
@@ -309,7 +312,9 @@ func (e evidence) treeKill() sandbox.Layer {
 	if e.processes() {
 		holds = append(holds, hold{name: "the end of the process namespace", spaces: []string{"pid"}})
 	}
-	if e.watch.Subreaper {
+	if e.report.Forked != nil { // its supervisor keeps others as well, and kills its first process
+		holds = append(holds, hold{name: "subreaper sweep by the runner"})
+	} else if e.watch.Subreaper {
 		holds = append(holds, hold{name: "subreaper sweep, twice: by the supervisor and by the runner"})
 	}
 	if len(holds) == 0 {
@@ -323,7 +328,11 @@ func (e evidence) syscallFilter() sandbox.Layer {
 	if !s.Applied {
 		return missing(s.Layer)
 	}
-	return e.readBack(enforced(fmt.Sprintf("seccomp %s, %d instructions, %s", s.Arch, s.Length, s.Hash)), "Seccomp", "2")
+	name := fmt.Sprintf("seccomp %s, %d instructions, %s", s.Arch, s.Length, s.Hash)
+	if f := e.report.Forked; f != nil && f.Filters > 1 {
+		name += fmt.Sprintf(", on top of the zygote's (%d filters in all)", f.Filters)
+	}
+	return e.readBack(enforced(name), "Seccomp", "2")
 }
 
 // kernelSurface is partial at its best: whatever the filter lets through, the

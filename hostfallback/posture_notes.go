@@ -55,7 +55,7 @@ func notes(e evidence) []string {
 		out = append(out, "protected paths that are not there cannot be held read-only, and can be made: "+strings.Join(lacking[:min(len(lacking), 8)], ", "))
 	}
 	if r.Forked != nil {
-		out = append(out, "it was forked from a warmed interpreter: the seed of hashes and the layout of memory are those of other sessions of the same kind")
+		out = append(out, e.forkedNotes()...)
 	}
 	if r.Landlock.Applied && !r.PrivateShm && !r.SharedShm {
 		out = append(out, "locks and pools of multiprocessing cannot be made, because /dev/shm could only be shared")

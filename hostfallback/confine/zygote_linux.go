@@ -46,6 +46,8 @@ type zygote struct {
 	view   []Step // of the file system, that the zygote took
 	warmed Warmed
 	ready  chan Warmed
+	// What loses its parent outside of every process namespace comes to this process.
+	subreaper bool
 
 	mu       sync.Mutex                   // guards what follows, and writing to the zygote
 	orders   int                          // the socket
@@ -64,8 +66,8 @@ func (z *zygote) run() error {
 	if err := sys.CloseOnExec(3); err != nil {
 		return failure(StageFiles, err)
 	}
-	subreaper, err := z.adopt()
-	if err != nil {
+	var err error
+	if z.subreaper, err = z.adopt(); err != nil {
 		return failure(StageSession, err)
 	}
 	if err := z.takeLock(); err != nil {
@@ -99,7 +101,7 @@ func (z *zygote) run() error {
 	ended := Ended{Cause: EndOrdered}
 	err = z.warm()
 	if err == nil {
-		z.tell(Event{Started: &Started{PID: z.pid, Report: z.report, Warmed: &z.warmed, Watch: Watch{Subreaper: subreaper}}})
+		z.tell(Event{Started: &Started{PID: z.pid, Report: z.report, Warmed: &z.warmed, Watch: Watch{Subreaper: z.subreaper}}})
 		if z.serve(reaped) {
 			ended.Cause = EndSelf
 		}

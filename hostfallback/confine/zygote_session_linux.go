@@ -64,8 +64,7 @@ func (z *zygote) keep(plan Plan, files []*os.File) {
 	limits := plan.Limits
 	r := born.reap(z)
 	s.tell(Event{Started: &Started{PID: born.pid, Report: report, Watch: Watch{
-		// What loses its parent becomes the child of the session's first process, with whose end all others end.
-		Subreaper: true, Memory: limits.Memory, Processes: limits.Processes, Disk: limits.Disk,
+		Subreaper: z.subreaper, Memory: limits.Memory, Processes: limits.Processes, Disk: limits.Disk,
 	}}})
 	ended := s.watch(r)
 	s.group.explain(&ended)
