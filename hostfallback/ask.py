@@ -26,6 +26,17 @@ if sys.version_info >= (3, 8):
             loaded = sorted({line.split(None, 5)[5].strip() for line in maps if line.count("/")})
     except Exception:
         pass
+    if sys.platform == "darwin":
+        # There is no such file there, but the loader tells what it has loaded.
+        try:
+            import ctypes
+
+            loader = ctypes.CDLL(None)
+            loader._dyld_get_image_name.restype = ctypes.c_char_p
+            names = [loader._dyld_get_image_name(i) for i in range(loader._dyld_image_count())]
+            loaded = sorted({os.fsdecode(name) for name in names if name})
+        except Exception:
+            pass
 paths = sysconfig.get_paths()
 json.dump(
     {

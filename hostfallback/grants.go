@@ -36,12 +36,7 @@ func (o Options) grants(in interpreter, runner string, inet bool) confine.Grants
 	for _, p := range in.About.Loaded {
 		candidates = append(candidates, real(p))
 	}
-	// Package managers whose programs find their libraries by paths all over their tree.
-	for _, store := range []string{"/nix/store", "/gnu/store", "/home/linuxbrew/.linuxbrew"} {
-		if within(real(in.About.Executable), store) {
-			candidates = append(candidates, store)
-		}
-	}
+	candidates = append(candidates, stores(real(in.About.Executable))...)
 	// Shorter paths first, so that what a granted directory covers is left out.
 	slices.SortFunc(candidates, func(a, b string) int { return len(a) - len(b) })
 	for _, p := range candidates {

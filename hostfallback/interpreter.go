@@ -2,6 +2,7 @@ package hostfallback
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -16,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"brig/orchestrator/sandbox"
@@ -75,10 +77,18 @@ func (o Options) find(want string) (path, source string, err error) {
 		return o.onNT(want)
 	}
 	if want == "" {
+		var stub error
 		for _, name := range []string{"python3", "python"} {
-			if path, ok := lookPath(name, o.env("PATH")); ok {
+			path, ok := lookPath(name, o.env("PATH"))
+			switch {
+			case ok && isDarwin && standIn(path, exists):
+				stub = noPythonBehind() // there may be another by the other name
+			case ok:
 				return path, "found on PATH", nil
 			}
+		}
+		if stub != nil {
+			return "", "", stub
 		}
 		return "", "", unavailable("python-missing", remedyInstall, nil, "no python3 was found on PATH")
 	}
@@ -86,6 +96,9 @@ func (o Options) find(want string) (path, source string, err error) {
 		path, ok := lookPath(want, o.env("PATH"))
 		if !ok {
 			return "", "", unavailable("python-missing", remedyConfigure, nil, "host.python is %s, and that is not on PATH", want)
+		}
+		if isDarwin && standIn(path, exists) {
+			return "", "", noPythonBehind()
 		}
 		return path, source, nil
 	}
@@ -111,6 +124,9 @@ func (o Options) find(want string) (path, source string, err error) {
 		return "", "", unavailable("python-not-executable", remedy, nil, "host.python %s is a directory and not an executable file", path)
 	case info.Mode()&0o111 == 0:
 		return "", "", unavailable("python-not-executable", remedyConfigure, nil, "host.python %s is not an executable file", path)
+	}
+	if isDarwin && standIn(path, exists) {
+		return "", "", noPythonBehind()
 	}
 	return path, source, nil
 }
@@ -180,7 +196,7 @@ func (o Options) recall(ctx context.Context, known *answers, path, runner string
 	}
 	// Only a program is the same as long as its file is. A script that looks for
 	// an interpreter can find another one tomorrow.
-	if isELF(path) {
+	if isProgram(path) {
 		remember(memory, a)
 		return a, nil
 	}
@@ -238,7 +254,9 @@ func remember(file string, a about) {
 // ask runs the interpreter outside of any sandbox, isolated from the user's
 // settings. It runs no code but its own start-up and ask.py.
 func (o Options) ask(ctx context.Context, path, runner string) (about, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("no answer within %s", askTimeout))
+	patience := cmp.Or(o.patience, askTimeout)
+	slow := fmt.Errorf("no answer within %s", patience)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, slow)
 	defer cancel()
 	var out, errs bounded
 	out.left, errs.left = maxAnswer, maxStderr
@@ -251,6 +269,10 @@ func (o Options) ask(ctx context.Context, path, runner string) (about, error) {
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
+	}
+	if errors.Is(err, slow) {
+		return about{}, unavailable("python-hangs", "see what it waits for: "+path+" -I -c pass", err,
+			"%s does not say within %s what it is%s", path, patience, quoted(errs.String()))
 	}
 	if err == nil {
 		a, ok := answerOf(out.Bytes())
@@ -270,6 +292,9 @@ func (o Options) ask(ctx context.Context, path, runner string) (about, error) {
 	why := err.Error()
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		why = path.Err.Error()
+	}
+	if errors.Is(err, syscall.ENOEXEC) || strings.Contains(why, "bad CPU type") {
+		why += ": it is for another processor or system, or damaged"
 	}
 	// A program that does not know what -c means repeats the question in its complaint.
 	if said := errs.String(); !strings.Contains(said, firstLine(askProgram)) {
@@ -327,7 +352,8 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-func isELF(path string) bool {
+// isProgram tells a program from a script that starts one.
+func isProgram(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
 		return false
@@ -335,5 +361,12 @@ func isELF(path string) bool {
 	defer func() { _ = f.Close() }() // opened for reading
 	var magic [4]byte
 	n, err := f.Read(magic[:])
-	return err == nil && n == 4 && (string(magic[:]) == "\x7fELF" || string(magic[:2]) == "MZ")
+	if err != nil || n < len(magic) {
+		return false
+	}
+	switch string(magic[:]) {
+	case "\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe": // the last two of macOS, for one processor and for several
+		return true
+	}
+	return string(magic[:2]) == "MZ"
 }

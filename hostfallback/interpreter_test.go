@@ -4,8 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"brig/orchestrator/sandbox"
 )
@@ -52,6 +54,11 @@ func TestInterpreters(t *testing.T) {
 		{"garbage", script("garbage", "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' g\n", 0o700), "", "python-broken", "it answers: \"ggg"},
 		{"empty answer", script("empty", "#!/bin/sh\necho '{}'\n", 0o700), "", "python-broken", `it answers: "{}"`},
 		{"no program", script("format", "\x7fELF no more", 0o700), "", "python-broken", "it ends with exec format error"},
+		{"hangs", script("hangs", "#!/bin/sh\necho 'Password:' >&2\nexec sleep 100\n", 0o700), "", "python-hangs", `does not say within 3s what it is: "Password:"`},
+		{"another processor", script("foreign", foreign, 0o700), "", "python-broken", "it is for another processor or system, or damaged"},
+		{"version manager without the version", script("shim", `#!/bin/sh
+echo "pyenv: version '3.99.0' is not installed (set by /home/u/.pyenv/version)" >&2; exit 1
+`, 0o700), "", "python-broken", "pyenv: version '3.99.0' is not installed"},
 		{"fails", script("fails", "#!/bin/sh\necho 'oh \x1b[31mno' >&2; exit 3\n", 0o700), "", "python-broken", `oh \x1b[31mno`},
 		{"too old", script("old", `#!/bin/sh
 echo '{"version":[3,7,16],"implementation":"CPython","executable":"/bin/sh"}'
@@ -64,7 +71,7 @@ echo "Unknown option: -I" >&2; exit 2
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			b, err := New(Options{
-				Owner: "tests", Cache: filepath.Join(dir, "cache"), Runtime: filepath.Join(dir, "run"), Python: c.python,
+				Owner: "tests", Cache: filepath.Join(dir, "cache"), Runtime: filepath.Join(dir, "run"), Python: c.python, patience: 3 * time.Second,
 				Env: func(name string) (string, bool) { return map[string]string{"PATH": c.path}[name], name == "PATH" },
 			})
 			if err != nil {
@@ -82,6 +89,75 @@ echo "Unknown option: -I" >&2; exit 2
 				t.Errorf("no sentence for people: %q", u.Reason)
 			}
 		})
+	}
+}
+
+// foreign is the beginning of a program for a processor that does not exist.
+const foreign = "\x7fELF\x02\x01\x01" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "\x02\x00\xff\x7f\x01\x00\x00\x00" +
+	"\x00\x00\x00\x00\x00\x00\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x40\x00\x38\x00\x00\x00\x40\x00\x00\x00\x00\x00"
+
+// TestStandIn: Apple's stand-in counts only where there is a Python behind it.
+func TestStandIn(t *testing.T) {
+	t.Parallel()
+	there := func(paths ...string) func(string) bool {
+		return func(path string) bool { return slices.Contains(paths, path) }
+	}
+	for _, c := range []struct {
+		path   string
+		exists func(string) bool
+		want   bool
+	}{
+		{"/usr/bin/python3", there(), true},
+		{"/usr/bin/python3", there("/usr/bin/python3", "/usr/bin/xcrun"), true},
+		{"/usr/bin/python3", there("/Library/Developer/CommandLineTools/usr/bin/python3"), false},
+		{"/usr/bin/python3", there("/Applications/Xcode.app/Contents/Developer/usr/bin/python3"), false},
+		{"/usr/bin/python3", there("/var/db/xcode_select_link/usr/bin/python3"), false},
+		{"/usr/local/bin/python3", there(), false},
+		{"/opt/homebrew/bin/python3", there(), false},
+	} {
+		if got := standIn(c.path, c.exists); got != c.want {
+			t.Errorf("%s: %v", c.path, got)
+		}
+	}
+	var u *sandbox.Unavailable
+	if err := noPythonBehind(); !errors.As(err, &u) || u.Remedy != "xcode-select --install" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestStores(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/usr/bin/python3.11":                                          "",
+		"/nix/store/abc-python3-3.12/bin/python3.12":                   "/nix/store",
+		"/home/linuxbrew/.linuxbrew/Cellar/python@3.13/bin/python3.13": "/home/linuxbrew/.linuxbrew",
+		"/opt/homebrew/Cellar/python@3.13/3.13.1/Frameworks/x/python3": "/opt/homebrew/Cellar /opt/homebrew/opt /opt/homebrew/lib /opt/homebrew/Frameworks /opt/homebrew/etc/openssl@3 /opt/homebrew/etc/ca-certificates",
+		"/usr/local/bin/python3.12":                                    "",
+		"/opt/homebrew/var/python3":                                    "",
+		"/Users/ada/.pyenv/versions/3.11.7/bin/python3.11":             "",
+	} {
+		if got := strings.Join(stores(path), " "); got != want {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	if got := stores("/usr/local/Cellar/python@3.12/bin/python3.12"); len(got) != 6 || got[0] != "/usr/local/Cellar" {
+		t.Errorf("on an older Mac: %v", got)
+	}
+}
+
+func TestIsProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for text, want := range map[string]bool{
+		foreign: true, "MZ\x90\x00": true, "\xcf\xfa\xed\xfe\x0c": true, "\xca\xfe\xba\xbe\x00": true, "#!/bin/sh\n": false, "": false, "\x7fE": false,
+	} {
+		path := filepath.Join(dir, "f")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := isProgram(path); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
 	}
 }
 

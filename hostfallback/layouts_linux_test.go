@@ -55,6 +55,11 @@ func TestLayouts(t *testing.T) {
 		t.Fatal(err)
 	}
 	chain := link(link(plain, "second"), "first")
+	conda := relocated(t, base, dir+"/miniconda3/envs/work")
+	if err := os.MkdirAll(dir+"/miniconda3/envs/work/conda-meta", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ofConda := venv(conda, home+"/of conda")
 	for name, c := range map[string]struct{ python, prefix, imports string }{
 		"system":                         {base, "", "ssl"},
 		"virtual environment":            {plain, home + "/my project/.venv", "only_here"},
@@ -63,6 +68,8 @@ func TestLayouts(t *testing.T) {
 		"version manager's alias":        {alias + "/bin/python3", alias, "only_here"},
 		"version manager's script":       {shim, alias, "only_here"},
 		"links to a virtual environment": {chain, "", "ssl"},
+		"conda":                          {conda, dir + "/miniconda3/envs/work", "email.parser"},
+		"virtual environment of conda":   {ofConda, home + "/of conda", "only_here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := testBackend(t)
@@ -85,6 +92,36 @@ func TestLayouts(t *testing.T) {
 	if !errors.As(err, &u) || u.Code != "python-not-executable" || !strings.HasSuffix(u.Remedy, "/.venv/bin/python3") {
 		t.Errorf("the directory of an environment: %v", err)
 	}
+}
+
+// relocated is a copy of an interpreter with all its modules in a directory of its
+// own, as conda and version managers make them: it finds everything by where it lies.
+func relocated(t *testing.T, base, prefix string) string {
+	t.Helper()
+	name := pythonName(t, base)
+	out, err := exec.Command(base, "-I", "-c", "import os; print(os.path.dirname(os.__file__))").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	real, err := filepath.EvalSymlinks(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"bin", "lib"} {
+		if err := os.MkdirAll(filepath.Join(prefix, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[string]string{strings.TrimSpace(string(out)): "lib/" + name, real: "bin/" + name} {
+		if out, err := exec.Command("cp", "-rL", from, filepath.Join(prefix, to)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	python := filepath.Join(prefix, "bin", "python3")
+	if err := os.Symlink(name, python); err != nil {
+		t.Fatal(err)
+	}
+	return python
 }
 
 // TestHops: every link on the way is found once, by the real name of where it lies.

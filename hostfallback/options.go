@@ -3,6 +3,7 @@ package hostfallback
 import (
 	"errors"
 	"path/filepath"
+	"time"
 )
 
 // Options of a Backend. Cache, Runtime and Owner are required.
@@ -22,6 +23,7 @@ type Options struct {
 	Owner string
 	// Protected are directories that no grant may contain, such as brig's own.
 	Protected []string
+	patience  time.Duration // of who waits for an interpreter's answer; zero is askTimeout
 	// Zygotes are warmed interpreters that instances are forked from; none without it.
 	Zygotes ZygoteOptions
 	sabotaged

@@ -1,0 +1,6 @@
+//go:build !darwin
+
+package hostfallback
+
+// isDarwin says that a Python may be Apple's stand-in for one.
+const isDarwin = false
