@@ -37,9 +37,13 @@ func bootable() map[string]booted {
 		"occupied":   {cgroup: confine.CodeCgroupOccupied, lists: true, rows: append(secluded, "memory-limit partial cgroup-occupied")},
 		"old-groups": {cgroup: confine.CodeCgroupV1, lists: true, rows: append(secluded, "memory-limit partial cgroup-v1")},
 		"nousers":    {namespace: confine.CodeUsernsSysctl, rows: limits},
-		"masked":     {process: confine.CodeProcMasked, rows: limits},
+		"masked":     {process: confine.CodeProcMasked, rows: append(limits, "fs-write enforced", "fs-read enforced", "seclusion partial visible-processes")},
 		"nolandlock": {landlock: confine.CodeLandlockNotBoot, rows: slices.Concat(limits, secluded)},
-		"nothing":    {landlock: confine.CodeLandlockNotBoot, namespace: confine.CodeUsernsSysctl},
+		"nothing": {landlock: confine.CodeLandlockNotBoot, namespace: confine.CodeUsernsSysctl, rows: []string{
+			"fs-write unsupported landlock-not-booted", "fs-read unsupported landlock-not-booted", "signals unsupported landlock-not-booted",
+			"unix-sockets enforced", "net-outbound enforced", "ptrace partial landlock-missing", "seclusion off userns-sysctl",
+			"memory-limit partial cgroup-own-files",
+		}},
 	}
 }
 
@@ -91,6 +95,27 @@ func TestMachine(t *testing.T) {
 		if row.State != sandbox.Enforced && (row.Reason == "" || row.Remedy == "") {
 			t.Errorf("no words: %+v", row)
 		}
+	}
+	if l := r.Landlock; l.Applied && want.namespace != "" {
+		// Nothing else is there that could hold what this Landlock does not know.
+		for _, row := range []struct {
+			abi  int
+			name string
+			code string
+		}{
+			{3, "fs-write", "landlock-abi-%d-lacks-truncate"},
+			{6, "signals", "landlock-abi-%d-lacks-scope"},
+		} {
+			text := row.name + " enforced"
+			if l.ABI < row.abi {
+				text = fmt.Sprintf(row.name+" partial "+row.code, l.ABI)
+			}
+			want.rows = append(want.rows, text)
+		}
+		want.rows = append(want.rows, "seclusion off userns-sysctl", "unix-sockets enforced")
+	}
+	if want.process != "" && r.Landlock.ABI >= 6 {
+		want.rows = append(want.rows, "signals enforced")
 	}
 	for _, row := range want.rows {
 		if !slices.Contains(rows, row) {
