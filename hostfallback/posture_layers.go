@@ -44,7 +44,11 @@ func (e evidence) fsWrite() sandbox.Layer {
 	case view:
 		return e.by(partial("", "named pipes of the user can be written to, which a read-only view does not see", why(codeNoLandlock)), holds...)
 	case r.Landlock.Used < 3:
-		return e.by(partial("", "files outside the workspace can be emptied", whyABI(codeNoTruncate, r.Landlock.Used)), holds...)
+		what := "files outside the workspace can be emptied"
+		if !r.Seccomp.Applied || r.Seccomp.Filter.Metadata {
+			what += ", and " + metadataGap
+		}
+		return e.by(partial("", what, whyABI(codeNoTruncate, r.Landlock.Used)), holds...)
 	case r.Seccomp.Applied && !r.Seccomp.Filter.Metadata && r.SharedShm:
 		return e.by(partial("", "/dev/shm is shared", whyNot(e.part(r.Namespaces.Root))), holds...)
 	case r.Seccomp.Applied && !r.Seccomp.Filter.Metadata:
