@@ -103,6 +103,9 @@ func (p *process) begin(ctx context.Context) (confine.Started, error) {
 		switch {
 		case ok && e.Started != nil:
 			return *e.Started, nil
+		case ok && e.Failed != nil && e.Failed.Stage == confine.StageLabels:
+			r := why(confine.CodeLabelRefused)
+			return confine.Started{}, unavailable(r.code, r.remedy, e.Failed, "%s: %s", r.cause, e.Failed.Text)
 		case ok && e.Failed != nil:
 			return confine.Started{}, fmt.Errorf("confine the runner: %w", e.Failed)
 		}

@@ -273,6 +273,9 @@ func notesOnWindows(e evidence) []string {
 		"all files that the user can read can be read, and the network is open",
 		"while a session lives, every program of low integrity can write to its workspace",
 	}
+	if w := e.report.Windows; w.Got.UI != w.Want.UI {
+		out = append(out, "the clipboard and the windows of the user's desktop are not out of reach: the job has no limits of the desktop, which it cannot have where brig itself runs in a job")
+	}
 	if w := e.report.Windows; w.Emulated != "" {
 		out = append([]string{"this is " + w.Emulated + " and no Windows: it accepts limits and levels without keeping them"}, out...)
 	}

@@ -427,3 +427,53 @@ func TestLabelsAreRestored(t *testing.T) {
 		t.Errorf("the journal stays: %v", err)
 	}
 }
+
+// TestJournalKeepsItsHome: a home is not removed as long as it says what has to be
+// restored and that cannot be done.
+func TestJournalKeepsItsHome(t *testing.T) {
+	home := filepath.Join(emptyDir(t), "home")
+	if err := os.MkdirAll(filepath.Join(home, "scratch"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(home, journalFile)
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveTree(home); err == nil {
+		t.Error("it was removed")
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("the journal is gone: %v", err)
+	}
+	if err := os.WriteFile(file, []byte(`{"path":"C:\\no-such-directory"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveTree(home); err != nil {
+		t.Errorf("with nothing to be restored: %v", err)
+	}
+	if _, err := os.Stat(home); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the home stays: %v", err)
+	}
+}
+
+// TestRemoveTreeOnWindows: a file that is marked read-only goes, and so does a deep tree.
+func TestRemoveTreeOnWindows(t *testing.T) {
+	dir := filepath.Join(emptyDir(t), "tree")
+	deep := filepath.Join(append([]string{dir}, slices.Repeat([]string{"directory"}, 40)...)...)
+	if err := os.MkdirAll(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(deep, "file")
+	if err := os.WriteFile(file, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveTree(dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it stays: %v", err)
+	}
+}

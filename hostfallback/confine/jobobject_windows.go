@@ -28,7 +28,9 @@ func newJob(want Job) (windows.Handle, error) {
 	}
 	// These two are layers by themselves: a job without them still bounds memory
 	// and ends the tree, and their rows say what was read back.
-	if want.UI != 0 {
+	if nested, err := inJob(windows.CurrentProcess(), 0); want.UI != 0 && err == nil && !nested {
+		// A job with limits of the desktop cannot be below another, and what brig
+		// starts is in the job that brig is in.
 		ui := windows.JOBOBJECT_BASIC_UI_RESTRICTIONS{UIRestrictionsClass: want.UI}
 		_ = setJob(job, windows.JobObjectBasicUIRestrictions, unsafe.Pointer(&ui), unsafe.Sizeof(ui))
 	}

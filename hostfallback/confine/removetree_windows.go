@@ -17,6 +17,10 @@ const removePatience = 2 * time.Second
 // RemoveTree removes dir and everything below it. A link goes, and what it leads
 // to stays. The files may be marked read-only.
 func RemoveTree(dir string) error {
+	// As long as a label has to be restored, what says so has to stay.
+	if err := RestoreLabels(dir); err != nil {
+		return err
+	}
 	until := time.Now().Add(removePatience)
 	// Who removes an instance holds its lock, and a file that is open keeps its
 	// directory even when it was removed. So that one goes out first.
