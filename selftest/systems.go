@@ -74,7 +74,10 @@ func inWordsOf(system string, all []Probe) []Probe {
 	for i := range all {
 		switch system {
 		case "darwin":
-			all[i].Blocked = onDarwin(all[i].Blocked)
+			all[i].Blocked = seatbelt(all[i].Layer, onDarwin(all[i].Blocked))
+			if gap, ok := gapsOnDarwin()[all[i].Layer]; ok {
+				all[i].Gaps = append(slices.Clone(all[i].Gaps), gap)
+			}
 		case "windows":
 			all[i].Blocked = onWindows(all[i])
 		}
@@ -96,6 +99,25 @@ func onDarwin(blocked []Evidence) []Evidence {
 		out = append(out, e)
 	}
 	return out
+}
+
+// seatbelt adds what a profile answers whatever the step: a socket can be made there
+// and is refused when it is used, and everything else at the call that it is about.
+func seatbelt(layer sandbox.LayerID, blocked []Evidence) []Evidence {
+	switch layer {
+	case sandbox.FSRead, sandbox.FSWrite, sandbox.NetOutbound, sandbox.NetLoopback, sandbox.UnixSockets, sandbox.Signals,
+		sandbox.Ptrace, sandbox.Devices, sandbox.Seclusion:
+		return append(blocked, Evidence{Sign: "EPERM", By: bySeatbelt})
+	}
+	return blocked
+}
+
+// gapsOnDarwin are the codes of rows that say of a Mac what is open on every one.
+func gapsOnDarwin() map[sandbox.LayerID]string {
+	return map[sandbox.LayerID]string{
+		sandbox.MemoryLimit: "macos-no-memory-limit", sandbox.CPULimit: "macos-no-cpu-limit",
+		sandbox.Seclusion: "macos-no-namespaces", sandbox.TreeKill: "macos-hidden-daemons",
+	}
 }
 
 // onWindows: what is no matter of files and limits is not confined there.

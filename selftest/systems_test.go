@@ -58,6 +58,18 @@ func TestSystems(t *testing.T) {
 			t.Error("Seatbelt's answer to a read is not predicted")
 		}
 	}
+	for id, step := range map[string]string{"net-tcp": "connect", "net-udp": "connect-loopback", "loopback-tcp": "connect", "unix-path": "connect", "processes-kill": "kill"} {
+		for _, p := range inWordsOf("darwin", everyProbe()) {
+			if e, ok := p.evidence(Outcome{Ran: true, Step: step, Sign: "EPERM"}); p.ID == id && (!ok || !strings.HasPrefix(e.By, bySeatbelt)) {
+				t.Errorf("Seatbelt's answer to %s is held by %q", id, e.By)
+			}
+		}
+	}
+	for _, p := range inWordsOf("darwin", everyProbe()) {
+		if gap := gapsOnDarwin()[p.Layer]; gap != "" && !slices.Contains(p.Gaps, gap) {
+			t.Errorf("%s does not know the gap %s", p.ID, gap)
+		}
+	}
 	if l := limitsProbe(t, "windows", "limit-memory"); l != byJob {
 		t.Errorf("no memory on Windows is by %q", l)
 	}
