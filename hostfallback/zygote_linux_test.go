@@ -271,3 +271,46 @@ func zygoteOf(t testing.TB, pid int) [3]int {
 	}
 	return all
 }
+
+// BenchmarkZygotePackages is the same with numpy and pandas, from a zygote that
+// imported both, beside a bare interpreter that does.
+func BenchmarkZygotePackages(b *testing.B) {
+	base := testBase()
+	base.Python = "/usr/bin/python3"
+	const program = "import numpy, pandas; print(1)"
+	if exec.Command(base.Python, "-I", "-c", program).Run() != nil {
+		b.Skip("needs numpy and pandas for /usr/bin/python3, found none")
+	}
+	backend, dir := warmBackend(b, base, "numpy", "pandas")
+	var bare, all samples
+	for b.Loop() {
+		bare.time(func() {
+			if err := exec.Command(base.Python, "-I", "-c", program).Run(); err != nil {
+				b.Fatal(err)
+			}
+		})
+		workspace := workspaceIn(b, dir)
+		var i sandbox.Instance
+		all.time(func() {
+			p, err := backend.Prepare(b.Context(), base, workspace)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if i, err = p.Bind(b.Context(), sandbox.Claim{ID: "bench-1", Session: "bench", Workspace: workspace}); err != nil {
+				b.Fatal(err)
+			}
+			if out, _ := output(b, i, "r1", program); out != "1\n" {
+				b.Fatal(out)
+			}
+		})
+		if i.(*instance).started.Report.Forked == nil {
+			b.Fatalf("it was not forked: %s", i.(*instance).refused)
+		}
+		if err := i.Close(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	bare.report(b, "bare")
+	all.report(b, "zygote")
+	b.ReportMetric(all.median()/bare.median(), "ratio")
+}
