@@ -405,7 +405,7 @@ func TestLabelsAreRestored(t *testing.T) {
 	}
 	i := superviseTest(t, p)
 	w := i.started().Report.Windows
-	during, err := labelOf(p.Workspace)
+	during, err := kernelLabels{}.of(p.Workspace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +419,7 @@ func TestLabelsAreRestored(t *testing.T) {
 	for range i.events {
 	}
 	for _, path := range []string{p.Workspace, file} {
-		if after, err := labelOf(path); err != nil || isLow(after) {
+		if after, err := (kernelLabels{}).of(path); err != nil || isLow(after) {
 			t.Errorf("%s keeps the label %q (%v)", path, after, err)
 		}
 	}

@@ -83,8 +83,8 @@ func (s *superviseWindows) start(streams Streams) (Started, error) {
 		return Started{}, stage(StagePrivs, err)
 	}
 	defer func() { _ = token.Close() }() // the runner has its own
-	labels := s.plan.Labels()
-	unlabelled := label(s.plan.Home, labels)
+	places := s.plan.Labels()
+	unlabelled := label(kernelLabels{}, s.plan.Home, places)
 	if s.runner, err = bear(s.plan, streams, job, token); err != nil {
 		return Started{}, stage(StageFork, err)
 	}
@@ -92,7 +92,7 @@ func (s *superviseWindows) start(streams Streams) (Started, error) {
 	if err != nil {
 		return Started{}, stage(StageReport, err)
 	}
-	w.Labelled = unlabelled == nil && len(labels) > 0
+	w.Labelled = unlabelled == nil && len(places) > 0
 	if unlabelled != nil {
 		w.Unlabelled = unlabelled.Error()
 		// Low, it could write nowhere at all: a session that can do nothing is no sandbox.
