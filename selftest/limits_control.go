@@ -11,7 +11,7 @@ import (
 )
 
 // limitsControl is the most that the controls may take together.
-const limitsControl = 10 * time.Second
+const limitsControl = 20 * time.Second
 
 // controls attempts the same with nothing around it. The output is counted by the
 // reader of the control run, the rest is the kernel's answer. The run that takes no
