@@ -12,7 +12,11 @@ const (
 	byDiskWatch = "the watch over the workspace"
 	byRlimit    = "the kernel's limit of a process"
 	byTree      = "the end of the whole process tree"
-	fixDocker   = "start a Docker engine and set execution.backend to docker"
+	// On a Mac memory is only watched, and what hides well enough outlives its session.
+	gapMacMemory = "macos-no-memory-limit"
+	gapMacTree   = "macos-hidden-daemons"
+	gapEmulated  = "emulated-windows"
+	fixDocker    = "start a Docker engine and set execution.backend to docker"
 )
 
 // limitProbes are resources, output, time and the end of a tree.
@@ -31,13 +35,13 @@ func resourceProbes() []Probe {
 			ID: "limit-memory", Layer: sandbox.MemoryLimit, Severity: Medium, Witness: Program, Observed: program, Bound: 3 * time.Second,
 			Claim: "One process cannot take more memory than the session has.", Attempt: "fill a quarter more memory than the limit",
 			Blocked: append(memoryEvidence(), Evidence{"allocate", "ENOMEM", byRlimit}), Fix: fixDocker,
-			Gaps: []string{"memory-not-accounted", "swap-not-limited", "tcp-*"},
+			Gaps: []string{"memory-not-accounted", "swap-not-limited", "tcp-*", gapMacMemory},
 		},
 		{
 			ID: "limit-memory-tree", Layer: sandbox.MemoryLimit, Severity: Medium, Witness: Program, Observed: program, Bound: 3 * time.Second,
 			Claim: "Several processes together cannot take more memory than the session has.", Attempt: "fill half of the limit in each of three processes",
 			Blocked: append(memoryEvidence(), Evidence{"touch", "ENOMEM", byGroup}), Fix: fixDocker,
-			Gaps: []string{"rlimit-per-process-only", "cgroup-*", "memory-not-accounted", "swap-not-limited"},
+			Gaps: []string{"rlimit-per-process-only", "cgroup-*", "memory-not-accounted", "swap-not-limited", gapMacMemory},
 		},
 		{
 			ID: "limit-processes", Layer: sandbox.ProcessLimit, Severity: Medium, Witness: Program, Observed: program, Bound: 3 * time.Second,
@@ -101,12 +105,12 @@ func endProbes() []Probe {
 		{
 			ID: "tree-survive-timeout", Layer: sandbox.TreeKill, Severity: High, Witness: Counter, Observed: beats,
 			Claim: "Nothing that code has started outlives a run that was ended by force.", Attempt: "start a process that leaves its group, its session and its parent, and run out of time",
-			Blocked: []Evidence{{"beat", "absent", byTree}}, Fix: fixDocker, Bound: 3 * time.Second,
+			Blocked: []Evidence{{"beat", "absent", byTree}}, Fix: fixDocker, Bound: 3 * time.Second, Gaps: []string{gapMacTree, gapEmulated},
 		},
 		{
 			ID: "tree-survive-close", Layer: sandbox.TreeKill, Severity: High, Witness: Counter, Observed: beats,
 			Claim: "Nothing that code has started outlives its session.", Attempt: "start a process that leaves its group, its session and its parent, and let the session be closed",
-			Blocked: []Evidence{{"beat", "absent", byTree}}, Fix: fixDocker, Bound: 3 * time.Second,
+			Blocked: []Evidence{{"beat", "absent", byTree}}, Fix: fixDocker, Bound: 3 * time.Second, Gaps: []string{gapMacTree, gapEmulated},
 		},
 	}
 }

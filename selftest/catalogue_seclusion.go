@@ -9,6 +9,7 @@ const (
 	gapFiles      = "visible-*files*"
 	gapProcesses  = "visible-*processes*"
 	gapNetwork    = "visible-*network*"
+	gapMacNone    = "macos-no-namespaces"
 	seenByAnswer  = "the kernel tells of it; to be seen leaves no trace"
 	changesDecoys = "it changes for a process of brig's"
 )
@@ -23,11 +24,11 @@ func seclusionProbes() []Probe {
 	all := []Probe{
 		{
 			ID: "files-stat", Claim: "Code cannot find out which files you have.", Attempt: "ask for the size and the times of a file outside by its path",
-			Witness: Program, Observed: seenByAnswer, Severity: Medium, Gaps: []string{gapFiles}, Blocked: hidden("stat"),
+			Witness: Program, Observed: seenByAnswer, Severity: Medium, Gaps: []string{gapFiles, gapMacNone}, Blocked: hidden("stat"),
 		},
 		{
 			ID: "files-chdir", Claim: "Code cannot go to a directory of yours.", Attempt: "make a directory outside the working directory",
-			Witness: Program, Observed: "the kernel goes there", Severity: Low, Gaps: []string{gapFiles}, Blocked: hidden("chdir"),
+			Witness: Program, Observed: "the kernel goes there", Severity: Low, Gaps: []string{gapFiles, gapMacNone}, Blocked: hidden("chdir"),
 		},
 		{
 			ID: "files-watch", Claim: "Code is not told of what happens in your directories.", Attempt: "ask to be told of new files in a directory outside",
