@@ -1,5 +1,7 @@
 package confine
 
+import "slices"
+
 // The numbers of system call arguments are the same on both architectures
 // (linux/socket.h, linux/sched.h, asm-generic/ioctls.h, linux/fs.h). They are
 // written down here so that filters can be built and tested on any system.
@@ -42,8 +44,8 @@ type Filter struct {
 	Inet     bool `json:"inet"`     // internet sockets may be created
 	Unix     bool `json:"unix"`     // unix sockets may be created, because Landlock confines them
 	Metadata bool `json:"metadata"` // chmod, chown, utime and setxattr may be called
-	// Namespaces and mounts may be made, for a process that forks sessions which do
-	// so to narrow themselves, and then refuse it.
+	// Namespaces and mounts may be made, by the two calls for it, in a process that forks
+	// sessions which do so to narrow themselves, and then refuse it.
 	Narrow bool `json:"narrow,omitempty"`
 }
 
@@ -64,12 +66,6 @@ type group struct {
 	why   string
 	calls []string
 }
-
-// Why calls are refused that a process needs that narrows itself.
-const (
-	whyNamespaces = "namespaces"
-	whyMounts     = "mounts, by the old calls and the new ones"
-)
 
 // refused is the table of calls that no variant allows. A name that an
 // architecture does not have is left out there.
@@ -97,8 +93,8 @@ func refused() []group {
 			"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
 			"migrate_pages", "move_pages",
 		}},
-		{errnoEPERM, whyNamespaces, []string{"unshare", "setns"}},
-		{errnoEPERM, whyMounts, []string{
+		{errnoEPERM, "namespaces", []string{"unshare", "setns"}},
+		{errnoEPERM, "mounts, by the old calls and the new ones", []string{
 			"mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount", "fsopen",
 			"fsconfig", "fsmount", "fspick", "mount_setattr",
 		}},
@@ -160,10 +156,10 @@ func (f Filter) Program(arch Arch) []Instruction {
 	}
 	a.ifThen(opGreater, calls[len(calls)-1].nr, errno(errnoENOSYS))
 	for _, g := range refused() {
-		if f.Narrow && (g.why == whyNamespaces || g.why == whyMounts) {
-			continue
-		}
-		a.anyOf(pick(g.calls), errno(g.errno))
+		names := slices.DeleteFunc(slices.Clone(g.calls), func(name string) bool {
+			return f.Narrow && (name == "unshare" || name == "mount")
+		})
+		a.anyOf(pick(names), errno(g.errno))
 	}
 	if !f.Metadata {
 		a.anyOf(pick(metadata()), errno(errnoEPERM))
