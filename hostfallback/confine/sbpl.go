@@ -102,7 +102,7 @@ func (s *sbpl) rule(what, filter, name string, paths []string) {
 // when writes a rule for an operation that some versions of macOS do not know.
 func (s *sbpl) when(operation, what, filter, name string, paths []string) {
 	if filters := s.filters(filter, name, paths); filters != "" {
-		fmt.Fprintf(&s.text, "(when (defined? '%s) (%s%s))\n", operation, what, filters)
+		fmt.Fprintf(&s.text, "(if (defined? '%s) (%s%s))\n", operation, what, filters)
 	}
 }
 

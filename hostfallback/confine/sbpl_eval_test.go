@@ -26,7 +26,7 @@ func evaluate(nodes []node, params []Param, newer bool, r request) bool {
 	}
 	allowed := false
 	for _, n := range nodes {
-		if n.head() == "when" {
+		if n.head() == "if" {
 			if !newer {
 				continue
 			}

@@ -37,7 +37,8 @@ func lintProfile(nodes []node, params []Param) []string {
 
 type linter struct {
 	defined, used map[string]bool
-	denied        []string // operations of which something was denied
+	denied        []string // operations of which something was denied, by a filter
+	allowed       []string // operations of which something was allowed
 	out           []string
 }
 
@@ -49,8 +50,8 @@ func (l *linter) form(n node) {
 	switch n.head() {
 	case "allow", "deny":
 		l.rule(n)
-	case "when":
-		// (when (defined? 'operation) rule)
+	case "if":
+		// (if (defined? 'operation) rule)
 		if len(n.list) != 3 || n.list[1].head() != "defined?" || len(n.list[1].list) != 2 || n.list[1].list[1].kind != isQuoted {
 			l.say(n.line, "a condition asks for an operation and has one rule: %s", show(n))
 			return
@@ -89,9 +90,17 @@ func (l *linter) rule(n node) {
 		case allow && filtered && len(filters) == 0:
 			l.say(n.line, "%s is allowed without a filter", op)
 		}
-		if !allow {
+		switch {
+		case !allow && len(filters) == 0:
+			if slices.ContainsFunc(l.allowed, func(a string) bool { return covers(op, a) || covers(a, op) }) {
+				l.say(n.line, "all of %s is denied after something of it was allowed: broad rules come before narrow ones", op)
+			}
+		case !allow:
 			l.denied = append(l.denied, op)
-		} else if slices.ContainsFunc(l.denied, func(d string) bool { return covers(op, d) || covers(d, op) }) {
+		default:
+			l.allowed = append(l.allowed, op)
+		}
+		if allow && slices.ContainsFunc(l.denied, func(d string) bool { return covers(op, d) || covers(d, op) }) {
 			l.say(n.line, "%s is allowed after something of it was denied: broad rules come before narrow ones", op)
 		}
 		for _, f := range filters {
@@ -193,7 +202,7 @@ var sbplOperations = map[string]bool{
 	"ipc-posix-sem": true, "ipc-posix-shm-read-data": true, "ipc-posix-shm-write-create": true,
 	"ipc-posix-shm-write-data": true, "ipc-posix-shm-write-unlink": true,
 	"network-outbound": true, "network-inbound": true, "network-bind": true,
-	"dynamic-code-generation": false,
+	"dynamic-code-generation": false, "iokit-get-properties": true, "nvram*": true,
 }
 
 var sbplFilters = map[string]struct {
@@ -230,7 +239,8 @@ func TestLintFinds(t *testing.T) {
 		{start + "(allow file-read* (subpath (string-append (param \"P\") \"/x\")))", "a text or a parameter"},
 		{start + "(deny file-write* (subpath \"/a\"))\n(allow file-write* (subpath \"/\"))", "broad rules"},
 		{start + "(allow signal (target others))", "reaches others"},
-		{start + "(when (defined? 'file-link) (allow file-clone (subpath \"/a\")))", "another operation"},
+		{start + "(allow file-read* (subpath \"/a\"))\n(deny file-read-data)", "broad rules"},
+		{start + "(if (defined? 'file-link) (allow file-clone (subpath \"/a\")))", "another operation"},
 		{start + "(import \"system.sb\")", "unknown form"},
 		{start + "(allow ipc-posix-sem (ipc-posix-name-regex #\"mp\"))", "from the beginning"},
 	} {

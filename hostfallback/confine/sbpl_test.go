@@ -184,6 +184,7 @@ func TestSeatbeltEscapes(t *testing.T) {
 		{0, "the window server", request{op: "mach-lookup", name: "com.apple.windowserver.active"}, denied},
 		{0, "a service of its own", request{op: "mach-register", name: "x"}, denied},
 		{0, "jobs of launchd", request{op: "job-creation", path: scratch + "/job.plist"}, denied},
+		{0, "settings of the firmware", request{op: "nvram-get", name: "x"}, denied},
 		{0, "drivers", request{op: "iokit-open", name: "IOSurfaceRootUserClient"}, denied},
 		{0, "certificates' service", request{op: "mach-lookup", name: "com.apple.trustd.agent"}, open},
 		{0, "disks", request{op: "file-read-data", path: "/dev/disk0"}, denied},
