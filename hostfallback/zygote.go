@@ -145,7 +145,7 @@ func (b *Backend) fork(ctx context.Context, key zygoteKey, z *zygote, plan confi
 // zygoteKey names the zygote that an instance could be forked from, if there is one.
 func (b *Backend) zygoteKey(base sandbox.Base, in interpreter, plan confine.Plan) (zygoteKey, bool) {
 	o := b.options.Zygotes
-	if o.Most < 1 || b.options.any() || plan.Mode == confine.ModeOff || plan.Network != confine.NetworkDeny {
+	if !forksHere || o.Most < 1 || b.options.any() || plan.Mode == confine.ModeOff || plan.Network != confine.NetworkDeny {
 		return zygoteKey{}, false
 	}
 	dir, err := filepath.EvalSymlinks(o.Workspaces)

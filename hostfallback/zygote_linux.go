@@ -14,6 +14,9 @@ import (
 	"brig/orchestrator/sandbox"
 )
 
+// forksHere says whether there are zygotes on this system.
+const forksHere = true
+
 // zygote starts one and waits until it is warm.
 func (b *Backend) zygote(base sandbox.Base, in interpreter, key zygoteKey, session confine.Plan, spawned confine.Report) (*zygote, error) {
 	if why := fits(spawned, spawned); why == notWhole {
