@@ -11,8 +11,8 @@ import (
 
 // cloneNamespaces are the namespaces that an instance gets where this user may
 // make them: users, to be allowed the others; mounts; System V objects; the name
-// of the machine. Those of processes and of the network may be refused by themselves.
-const cloneNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+// of the machine; where in the control groups it is. Those of processes and of the network may be refused by themselves.
+const cloneNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
 // hostName is what the machine is called inside. It always has an address.
 const hostName = "localhost"

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,8 +41,8 @@ func (h *helper) guard() error {
 	}
 	const shm = shmRoot
 	if _, err := os.Stat(shm); err == nil && !h.plan.without("shm") {
-		size := "size=" + strconv.FormatInt(max(h.plan.Limits.Memory/2, 1<<20), 10)
-		if err := mount("tmpfs", shm, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, size+",mode=1777"); err != nil {
+		options := inMemoryOptions(max(h.plan.Limits.Memory/2, sizeRoot)) + ",mode=1777"
+		if err := mount("tmpfs", shm, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options); err != nil {
 			return err
 		}
 		h.report.PrivateShm, h.own = true, []string{shm}

@@ -51,6 +51,11 @@ for dir in workspace, scratch: attempt("work", lambda: work(dir))
 attempt("tmp-work", lambda: work("/tmp/mine"))
 attempt("tempfile", lambda: tempfile.NamedTemporaryFile(dir="/tmp").close())
 attempt("tmp-full", lambda: open("/tmp/big", "wb").write(bytes(200 << 20)) and "ok")
+def many():
+    os.mkdir("/tmp/many")
+    for n in range(70000): os.mknod("/tmp/many/%d" % n)
+attempt("tmp-files", many)
+attempt("cgroup", lambda: max(l.split(":")[2].strip().replace("/..", "").count("/") for l in open("/proc/self/cgroup")) > 1 and "far" or "near")
 attempt("null", lambda: open("/dev/stdout", "w").close() or open("/dev/null", "w").write("x") and "ok")
 attempt("zero", lambda: open("/dev/zero", "rb").read(4) and "ok")
 attempt("kill-first", lambda: os.kill(1, 9))
@@ -133,7 +138,7 @@ func TestPrivateRoot(t *testing.T) {
 			}
 			for _, line := range []string{
 				"unix-abstract ECONNREFUSED", "tmp empty", "pids 1", "host localhost", "proc MemTotal:1", "own-socket ok",
-				"tmp-work ok", "tempfile ok", "tmp-full ENOSPC", "null ok", "zero ok", "kill-first ok",
+				"tmp-work ok", "tempfile ok", "tmp-full ENOSPC", "tmp-files ENOSPC", "cgroup near", "null ok", "zero ok", "kill-first ok",
 			} {
 				if count(line) != 1 {
 					t.Errorf("it does not say %q", line)
