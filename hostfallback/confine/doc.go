@@ -19,6 +19,9 @@
 // call filter. These are pure and the same on every system; what the kernel made
 // of them is read back into the Report.
 //
+// On Windows the supervisor is a part of brig itself and there is no helper: the
+// kernel ends what is in a job whose last handle closes (see Supervise).
+//
 // The package is a leaf: it knows no backend, logs nothing and reads no
 // environment. What it does not do: choose a policy (the plan says everything)
 // and judge one (the parent turns the report into a posture).
