@@ -1,10 +1,12 @@
 package hostfallback
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"brig/hostfallback/confine"
 	"brig/orchestrator/sandbox"
@@ -36,6 +38,7 @@ func TestZygotePosture(t *testing.T) {
 func TestZygoteNotUsed(t *testing.T) {
 	needWhole(t)
 	b, dir := warmBackend(t, testBase())
+	b.options.Zygotes.Most = 10 // others of the cases bring their own
 	cases := map[string]struct {
 		base      sandbox.Base
 		workspace string
@@ -122,4 +125,39 @@ print(random.random(), numpy.random.rand(), numpy.random.default_rng().random(),
 	if key, ok := b.zygoteKey(base, interpreter{}, plan); !ok || key.packages != "" {
 		t.Errorf("require has packages %q, %v", key.packages, ok)
 	}
+}
+
+// TestZygotesMakeWay: no more are kept than was said, the one that was used last
+// stays, and one that nobody uses ends.
+func TestZygotesMakeWay(t *testing.T) {
+	needWhole(t)
+	sandboxtest.CheckGoroutines(t)
+	b := testBackend(t)
+	dir := t.TempDir()
+	b.options.Zygotes = ZygoteOptions{Most: 1, Workspaces: dir}
+	other := testBase()
+	other.Limits.Processes = 99
+	warmUp(t, b, testBase(), workspaceIn(t, dir))
+	warmUp(t, b, other, workspaceIn(t, dir))
+	eventually(t, "one of two zygotes to end", func() bool { return count(t, b.options.zygoteHomes()) == 1 })
+	if i := openIn(t, b, other, workspaceIn(t, dir)).(*instance); i.started.Report.Forked == nil {
+		t.Errorf("the newer one is not there: %s", i.refused)
+	} else if err := i.Close(testContext(t)); err != nil {
+		t.Error(err)
+	}
+	b.options.Zygotes.Idle = time.Millisecond
+	warmUp(t, b, testBase(), workspaceIn(t, dir))
+	eventually(t, "zygotes that nobody uses to end", func() bool { return count(t, b.options.zygoteHomes()) == 0 })
+	if err := b.Close(testContext(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func count(t *testing.T, dir string) int {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
 }
