@@ -62,7 +62,6 @@ func unavailable(code, remedy string, err error, format string, args ...any) *sa
 }
 
 const (
-	remedyInstall   = "install Python 3.8 or newer, for example: sudo apt install python3"
 	remedyConfigure = "set host.python to an interpreter of 3.8 or newer, for example: export BRIG_HOST_PYTHON=/usr/bin/python3"
 )
 
