@@ -161,3 +161,26 @@ func count(t *testing.T, dir string) int {
 	}
 	return len(entries)
 }
+
+// TestZygoteIsAnInterpreter: what a start does that the zygote leaves out is made
+// up for in the session.
+func TestZygoteIsAnInterpreter(t *testing.T) {
+	needWhole(t)
+	b, dir := warmBackend(t, testBase())
+	i := openForked(t, b, testBase(), dir)
+	const program = `
+import multiprocessing, os, subprocess, sys
+print("exit" in dir(__builtins__) or hasattr(__builtins__, "exit"), any("packages" in p for p in sys.path), subprocess._args_from_interpreter_flags())
+print(os.getpid() != 1, os.getppid() == 1, os.environ["HOME"] != os.environ["TMPDIR"])
+p = multiprocessing.get_context("spawn").Process(target=os.getpid)
+p.start()
+p.join()
+print(p.exitcode, subprocess.run([sys.executable, "-c", "import sys; print(sys.flags.no_site)"], capture_output=True, text=True).stdout.strip())
+with multiprocessing.Pool(2) as pool:
+    print(pool.map(abs, [-1, -2]))
+`
+	want := "True True ['-I']\nTrue True True\n0 0\n[1, 2]\n"
+	if out, _ := output(t, i, "r1", program); out != want {
+		t.Errorf("%q, want %q", out, want)
+	}
+}

@@ -9,11 +9,13 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"brig/orchestrator/sandbox"
 	"brig/orchestrator/sandbox/sandboxtest"
+	"brig/orchestrator/wire"
 
 	"golang.org/x/sys/unix"
 )
@@ -313,4 +315,39 @@ func BenchmarkZygotePackages(b *testing.B) {
 	bare.report(b, "bare")
 	all.report(b, "zygote")
 	b.ReportMetric(all.median()/bare.median(), "ratio")
+}
+
+// TestZygoteCrowd: sessions that are asked for at the same time all come about,
+// by forks, each with what is its own.
+func TestZygoteCrowd(t *testing.T) {
+	needWhole(t)
+	b, dir := warmBackend(t, testBase())
+	var group sync.WaitGroup
+	for n := range 12 {
+		workspace := workspaceIn(t, dir)
+		group.Go(func() {
+			p, err := b.Prepare(testContext(t), testBase(), workspace)
+			if err != nil {
+				t.Errorf("session %d: %v", n, err)
+				return
+			}
+			i, err := p.Bind(testContext(t), sandbox.Claim{ID: sandbox.InstanceID(strconv.Itoa(n)), Session: "crowd", Workspace: workspace})
+			if err != nil {
+				t.Errorf("session %d: %v", n, err)
+				return
+			}
+			var out []byte
+			_, err = i.Run(testContext(t), wire.Run{ID: "r1", Source: []byte("import os; print(os.getcwd())")}, func(e wire.Event) error {
+				out = append(out, e.Data...)
+				return nil
+			})
+			if err != nil || string(out) != workspace+"\n" || i.(*instance).started.Report.Forked == nil {
+				t.Errorf("session %d: %v, %q, %q", n, err, out, i.(*instance).refused)
+			}
+			if err := i.Close(testContext(t)); err != nil {
+				t.Errorf("close session %d: %v", n, err)
+			}
+		})
+	}
+	group.Wait()
 }

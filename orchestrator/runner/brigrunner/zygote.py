@@ -21,7 +21,7 @@ import time
 from _signal import SIG_DFL, SIGCHLD, SIGINT, SIG_IGN, set_wakeup_fd, signal
 from _socket import AF_UNIX, CMSG_SPACE, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 
-from . import narrow, native, own, supervisor, text
+from . import narrow, native, own, sources, supervisor, text
 
 ORDERS = 0    # descriptor: from brig's supervisor and back
 PROC = 3      # descriptor: a /proc that can be written to, of this process namespace
@@ -48,7 +48,18 @@ def main(directory):
         # Only here, in a worker: installed packages may run code of theirs when an
         # interpreter starts, and neither the zygote nor what confines a session trusts them.
         enter_site()
+        sys.modules.pop("resource", None)  # user code may have one of its own by this name
+    if "subprocess" in sys.modules:
+        start_in_full(sys.modules["subprocess"])
+    else:
+        sys.meta_path.insert(0, sources.Finder({"subprocess": start_in_full}))
     return boot
+
+
+def start_in_full(subprocess):
+    """Keeps interpreters that user code starts from getting the flag that keeps site away from this one."""
+    flags = subprocess._args_from_interpreter_flags
+    subprocess._args_from_interpreter_flags = lambda: [flag for flag in flags() if flag != "-S"]
 
 
 class Zygote:
