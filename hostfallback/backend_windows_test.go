@@ -24,15 +24,21 @@ func windowsBackend(t *testing.T) *Backend {
 	if python == "" {
 		sandboxtest.Skip(t, "BRIG_TEST_WINDOWS_PYTHON, the path of a python.exe", "it is not set")
 	}
-	dir := windowsDir(t)
 	b, err := New(Options{
-		Python: python, Env: os.LookupEnv, Cache: filepath.Join(dir, "cache"), Runtime: filepath.Join(dir, "run"), Owner: "o",
+		// One cache for all tests: an emulation takes long to start an interpreter that is asked what it is.
+		Python: python, Env: os.LookupEnv, Cache: filepath.Join(os.TempDir(), "brig-test-cache"), Runtime: filepath.Join(windowsDir(t), "run"), Owner: "o",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
-	return b
+	for range 5 { // on a busy machine longer than a person should have to wait
+		if _, err = b.Probe(t.Context()); err == nil {
+			return b
+		}
+	}
+	t.Fatal(err)
+	return nil
 }
 
 func windowsDir(t *testing.T) string {
