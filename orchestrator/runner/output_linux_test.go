@@ -131,7 +131,7 @@ func TestLate(t *testing.T) {
 		r.ok("import threading, os\nevents = [threading.Event() for i in range(2)]")
 		r.ok("def late(n, size):\n  events[n].wait()\n  os.write(1, b'l' * size)\n  open('late%d' % n, 'w').close()\nthreading.Thread(target=late, args=(0, 5)).start(); threading.Thread(target=late, args=(1, 200_000)).start()")
 		for n, want := range []string{"lllll", strings.Repeat("l", 64<<10) + sprintf("[%d dropped]", 200_000-64<<10)} {
-			first := r.ok(sprintf("import time; threading.Timer(0.05, events[%d].set).start();", n))
+			first := r.ok(sprintf("import time; threading.Timer(0.5, events[%d].set).start();", n))
 			await(t, "late output", func() bool { _, err := os.Stat(filepath.Join(r.workspace, sprintf("late%d", n))); return err == nil })
 			second := r.ok("print('next')")
 			if first.out != "" || second.out != "next\n" {
