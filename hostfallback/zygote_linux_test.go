@@ -281,7 +281,7 @@ func BenchmarkZygotePackages(b *testing.B) {
 	base.Python = "/usr/bin/python3"
 	const program = "import numpy, pandas; print(1)"
 	if exec.Command(base.Python, "-I", "-c", program).Run() != nil {
-		b.Skip("needs numpy and pandas for /usr/bin/python3, found none")
+		sandboxtest.Skip(b, "numpy and pandas for /usr/bin/python3", "none")
 	}
 	backend, dir := warmBackend(b, base, "numpy", "pandas")
 	var bare, all samples

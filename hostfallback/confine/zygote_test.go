@@ -27,7 +27,8 @@ func TestSessionMounts(t *testing.T) {
 	}{
 		"in the home": {
 			Policy{Workspace: "/home/u/data/s1/workspace", Scratch: "/run/u/brig/host/i1/scratch"},
-			[]string{"/home/u/data", "/run/u/brig/host"}, view(), `
+			[]string{"/home/u/data", "/run/u/brig/host"},
+			view(), `
 mount /tmp
 mount /dev/shm
 mount /home/u/data
@@ -40,7 +41,8 @@ mount /proc ro`,
 		},
 		"in /tmp, with a grant beside": {
 			Policy{Workspace: "/tmp/a/data/s1", Scratch: "/tmp/a/host/i1/scratch"},
-			[]string{"/tmp/a/data", "/tmp/a/host"}, view(Step{Op: OpBind, Path: "/tmp/a/runner", Source: "/tmp/a/runner"}, Step{Op: OpBind, Path: "/tmp/a/data"}, Step{Op: OpBind, Path: "/tmp/a/host"}), `
+			[]string{"/tmp/a/data", "/tmp/a/host"},
+			view(Step{Op: OpBind, Path: "/tmp/a/runner", Source: "/tmp/a/runner"}, Step{Op: OpBind, Path: "/tmp/a/data"}, Step{Op: OpBind, Path: "/tmp/a/host"}), `
 mount /tmp
 mount /dev/shm
 mount /tmp/a
