@@ -354,7 +354,11 @@ func TestKill(t *testing.T) {
 						time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
 					}
 					k.kill(t, whom)
-					took = append(took, float64(k.gone(t, whom))/1e6)
+					patience := k.gone(t, whom)
+					if patience > 250*time.Millisecond {
+						t.Logf("%s, %q killed, clinging %v: nothing left after %s", how, whom, ready, patience)
+					}
+					took = append(took, float64(patience)/1e6)
 					k.bury()
 				}
 			}
