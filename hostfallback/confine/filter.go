@@ -28,6 +28,9 @@ const (
 	ioprioUser   = 3          // IOPRIO_WHO_USER
 	everyProcess = 0xffffffff // kill(-1, …)
 
+	fcntlSetLease = 1024 // F_SETLEASE
+	fcntlNotify   = 1026 // F_NOTIFY
+
 	ioctlTIOCSTI     = 0x5412
 	ioctlTIOCLINUX   = 0x541C
 	ioctlSetFlags    = 0x40086602 // FS_IOC_SETFLAGS
@@ -35,7 +38,9 @@ const (
 	x32Bit           = 0x40000000
 	errnoEPERM       = 1
 	errnoEACCES      = 13
+	errnoEINVAL      = 22
 	errnoENOSYS      = 38
+	errnoEOPNOTSUPP  = 95
 	errnoAFNoSupport = 97
 )
 
@@ -89,6 +94,16 @@ func refused() []group {
 		{errnoENOSYS, "names of files outside, and a quota of the whole user", []string{
 			"inotify_init", "inotify_init1", "inotify_add_watch",
 		}},
+		// One byte in a pipe keeps a huge page of memory after its mapping is gone, and a
+		// large folio of a file after the file is. tee only repeats what a pipe has.
+		{errnoEPERM, "memory behind a pipe, which no process shows", []string{"vmsplice"}},
+		{errnoEINVAL, "the same of files; programs fall back to reading and writing", []string{"splice", "sendfile"}},
+		{errnoENOSYS, "a quota of the whole machine; programs fall back to threads", []string{
+			"io_setup", "io_destroy", "io_submit", "io_cancel", "io_getevents", "io_pgetevents",
+		}},
+		// What is written takes its time, in which the watch sees it. posix_fallocate of
+		// the C library writes where the call is not supported.
+		{errnoEOPNOTSUPP, "all of a disk between two looks of the watch", []string{"fallocate"}},
 		{errnoEPERM, "reading or steering another process", []string{
 			"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
 			"migrate_pages", "move_pages",
@@ -201,6 +216,14 @@ func (f Filter) Program(arch Arch) []Instruction {
 	a.inspect(numbers["kill"], func(a *assembler) {
 		a.load(offArg(0))
 		a.ifThen(opEqual, everyProcess, errno(errnoEPERM))
+		a.giveBack(retAllow)
+	})
+	// A file that may only be read can be kept from its writers by a lease, and told
+	// about by a notice, which is inotify of old.
+	a.inspect(numbers["fcntl"], func(a *assembler) {
+		a.load(offArg(1))
+		a.ifThen(opEqual, fcntlSetLease, errno(errnoEPERM))
+		a.ifThen(opEqual, fcntlNotify, errno(errnoEPERM))
 		a.giveBack(retAllow)
 	})
 	a.inspect(numbers["ioctl"], func(a *assembler) {

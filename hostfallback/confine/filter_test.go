@@ -23,7 +23,9 @@ const (
 	endOfProcess = retKillProcess
 	eperm        = retErrno | errnoEPERM
 	eacces       = retErrno | errnoEACCES
+	einval       = retErrno | errnoEINVAL
 	enosys       = retErrno | errnoENOSYS
+	eopnotsupp   = retErrno | errnoEOPNOTSUPP
 	eafnosupport = retErrno | errnoAFNoSupport
 )
 
@@ -44,14 +46,19 @@ func expected(arch Arch, f Filter, nr uint32) uint32 {
 		return enosys
 	case "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "memfd_create", "memfd_secret",
 		"inotify_init", "inotify_init1", "inotify_add_watch",
+		"io_setup", "io_destroy", "io_submit", "io_cancel", "io_getevents", "io_pgetevents",
 		"shmget", "shmat", "shmctl", "shmdt", "semget", "semop", "semctl", "semtimedop",
 		"msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink":
 		return enosys
+	case "splice", "sendfile":
+		return einval
+	case "fallocate":
+		return eopnotsupp
 	case "socket": // family 0
 		return eafnosupport
 	case "socketpair":
 		return eacces
-	case "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
+	case "vmsplice", "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
 		"migrate_pages", "move_pages", "unshare", "setns",
 		"mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount", "fsopen",
 		"fsconfig", "fsmount", "fspick", "mount_setattr",
@@ -174,7 +181,13 @@ func TestArguments(t *testing.T) {
 		{"kill", args{0x0000_0000_ffff_ffff, 9}, deny, eperm},
 		{"kill", args{0, 15}, deny, allow},
 		{"kill", args{77, 15}, deny, allow},
-		{"ioctl", args{0, 0x5401}, deny, allow}, // TCGETS
+		{"fcntl", args{3, 3}, deny, allow}, // F_GETFL
+		{"fcntl", args{3, 1024, 0}, deny, eperm},
+		{"fcntl", args{3, high | 1024, 0}, deny, eperm},
+		{"fcntl", args{3, 1025}, deny, allow}, // F_GETLEASE
+		{"fcntl", args{3, 1026, 2}, deny, eperm},
+		{"fcntl", args{3, 1031, 1 << 20}, deny, allow}, // F_SETPIPE_SZ
+		{"ioctl", args{0, 0x5401}, deny, allow},        // TCGETS
 		{"ioctl", args{0, 0x5412}, deny, eperm},
 		{"ioctl", args{0, high | 0x5412}, deny, eperm},
 		{"ioctl", args{0, 0x541c}, deny, eperm},

@@ -23,7 +23,8 @@ func TestNumbers(t *testing.T) {
 		"memfd_secret": unix.SYS_MEMFD_SECRET, "open_tree_attr": unix.SYS_OPEN_TREE_ATTR, "shmget": unix.SYS_SHMGET,
 		"memfd_create": unix.SYS_MEMFD_CREATE, "inotify_init1": unix.SYS_INOTIFY_INIT1, "inotify_add_watch": unix.SYS_INOTIFY_ADD_WATCH,
 		"sched_setscheduler": unix.SYS_SCHED_SETSCHEDULER, "sched_setparam": unix.SYS_SCHED_SETPARAM, "sched_setattr": unix.SYS_SCHED_SETATTR,
-		"close_range": unix.SYS_CLOSE_RANGE,
+		"close_range": unix.SYS_CLOSE_RANGE, "vmsplice": unix.SYS_VMSPLICE, "splice": unix.SYS_SPLICE, "sendfile": unix.SYS_SENDFILE,
+		"fallocate": unix.SYS_FALLOCATE, "fcntl": unix.SYS_FCNTL, "io_setup": unix.SYS_IO_SETUP,
 	} {
 		if got := number(t, arch, name); got != want {
 			t.Errorf("%s: got %d, want %d", name, got, want)
