@@ -55,7 +55,7 @@ func (e evidence) processLimit() sandbox.Layer {
 	case e.holds(int64(c.Processes), int64(e.base.Limits.Processes)):
 		return e.limited(true, e.by(sandbox.Layer{State: sandbox.Enforced}, e.byCgroup(fmt.Sprintf("pids.max=%d", c.Processes)), watched, files), "nofile")
 	case e.report.UID == 0:
-		row := partial("", "processes are counted four times a second", why(codeNprocRoot))
+		row := partial("", "processes are counted "+memoryPeriod(), why(codeNprocRoot))
 		return e.limited(e.watch.Processes > 0, e.by(row, watched, files), "nofile")
 	case e.report.Namespace.Applied:
 		own := hold{name: fmt.Sprintf("rlimit nproc=%d in a user namespace of its own", limit), spaces: []string{"user"}}
@@ -73,13 +73,13 @@ func (e evidence) memoryLimit() sandbox.Layer {
 		return e.limited(true, e.by(sandbox.Layer{State: sandbox.Enforced},
 			e.byCgroup(fmt.Sprintf("memory.max=%d", c.Memory)), each, watched), "data")
 	}
-	row := e.by(partial("", "all processes together are only measured, four times a second, and ended above the limit", e.cgroupCause(codePerProcess)), each, watched)
+	row := e.by(partial("", "all processes together are only measured, "+memoryPeriod()+", and ended above the limit", e.cgroupCause(codePerProcess)), each, watched)
 	row.Reason += "; not counted are " + e.unseenMemory()
 	return e.limited(e.watch.Memory > 0, row, "data")
 }
 
 func (e evidence) diskLimit() sandbox.Layer {
-	row := e.by(partial("", "all files together are only measured, about once a second, and the session is ended above the limit", why(codeDiskWatched)),
+	row := e.by(partial("", "all files together are only measured, "+diskPeriod()+", and the session is ended above the limit", why(codeDiskWatched)),
 		hold{name: fmt.Sprintf("rlimit fsize=%d", e.report.Limits["fsize"])}, watchedAt(e.watch.Disk))
 	row.Reason += "; " + unwatchable() + " it is ended as well; not counted are " + e.unseenDisk()
 	return e.limited(e.watch.Disk > 0, row, "fsize")
@@ -150,6 +150,15 @@ func (e evidence) unseenMemory() string {
 		return "memory whose descriptor is in flight between two sockets, " + always
 	}
 	return always
+}
+
+// memoryPeriod and diskPeriod say how often a tree is looked at.
+func memoryPeriod() string {
+	return fmt.Sprintf("four times a second, or at most %g s after a look that took long", confine.MemoryPause.Seconds())
+}
+
+func diskPeriod() string {
+	return fmt.Sprintf("once a second, or at most %g s after a look that took long", confine.DiskPause.Seconds())
 }
 
 // unwatchable is what ends a session because it could not be measured.

@@ -49,13 +49,13 @@ func (e evidence) seatbeltRow(id sandbox.LayerID) sandbox.Layer {
 	case sandbox.ProcessLimit:
 		return e.processLimit()
 	case sandbox.MemoryLimit:
-		row := e.by(partial("", "all processes together are only measured, four times a second, and ended above the limit", why(codeMacMemory)),
+		row := e.by(partial("", "all processes together are only measured, "+memoryPeriod()+", and ended above the limit", why(codeMacMemory)),
 			watchedAt(e.watch.Memory), hold{name: "by " + s.Measure})
 		return e.limited(e.watch.Memory > 0, row)
 	case sandbox.CPULimit:
 		return off(codeMacCPU, "")
 	case sandbox.DiskLimit:
-		row := e.by(partial("", "all files together are only measured, about once a second, and the session is ended above the limit", why(codeDiskWatched)),
+		row := e.by(partial("", "all files together are only measured, "+diskPeriod()+", and the session is ended above the limit", why(codeDiskWatched)),
 			hold{name: fmt.Sprintf("rlimit fsize=%d", e.report.Limits["fsize"])}, watchedAt(e.watch.Disk))
 		row.Reason += "; " + unwatchable() + " it is ended as well; not counted are deleted files that are still open"
 		return e.limited(e.watch.Disk > 0, row, "fsize")

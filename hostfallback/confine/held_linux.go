@@ -15,6 +15,7 @@ const (
 	deletedMark = " (deleted)"
 	memfdMark   = "/memfd:"
 	shmDir      = "/dev/shm/"
+	tooLong     = "/..." // in place of a path
 )
 
 // held sums files that have no name any more and live as long as somebody has
@@ -25,6 +26,7 @@ type held struct {
 	runner       int
 	shm          bool // files of /dev/shm are counted elsewhere
 	memory, disk int64
+	unseen       string // why not everything could be looked at
 
 	seen  map[inode]bool
 	known map[object]int64 // what was counted
@@ -52,13 +54,19 @@ func (h *held) descriptors(p process) {
 		names, err := dir.Readdirnames(512)
 		for _, name := range names {
 			n, err := unix.Readlinkat(int(dir.Fd()), name, buffer)
-			if err != nil {
+			if err != nil && !errors.Is(err, unix.ENAMETOOLONG) {
 				continue // closed meanwhile
 			}
+			target := tooLong
+			if err == nil {
+				target = string(buffer[:n])
+			}
 			// Only a name is read for most; asking more of a pipe or socket is not needed.
-			target := string(buffer[:n])
 			var st unix.Stat_t
-			if strings.HasSuffix(target, deletedMark) && unix.Fstatat(int(dir.Fd()), name, &st, 0) == nil {
+			if (target == tooLong || strings.HasSuffix(target, deletedMark)) && unix.Fstatat(int(dir.Fd()), name, &st, 0) == nil {
+				if target == tooLong {
+					target = h.guess(p.dir + "/fd/" + name)
+				}
 				h.file(st, target)
 			}
 		}
@@ -94,12 +102,31 @@ func (h *held) hidden(p process) {
 		}
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err == nil {
-			if target, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err == nil {
+			self := "/proc/self/fd/" + strconv.Itoa(fd)
+			target, err := os.Readlink(self)
+			if errors.Is(err, unix.ENAMETOOLONG) {
+				target, err = h.guess(self), nil
+			}
+			if err == nil {
 				h.file(st, target)
 			}
 		}
 		_ = unix.Close(fd) // a copy
 	}
+}
+
+// guess stands for a path that is longer than the kernel tells. Whoever counts what
+// is on disk counts it: nothing else could be written to at such a depth. Whoever
+// counts memory does so where it is of a file system in memory.
+func (h *held) guess(descriptor string) string {
+	if len(h.within) > 0 {
+		return h.within[0] + tooLong
+	}
+	var st unix.Statfs_t
+	if unix.Statfs(descriptor, &st) == nil && st.Type == unix.TMPFS_MAGIC {
+		return shmDir + tooLong
+	}
+	return tooLong
 }
 
 // file adds what an open file without a name occupies.
@@ -145,15 +172,16 @@ func (h *held) isDisk(path string) bool {
 	return false
 }
 
-// heldDisk is what the processes keep of files without a name in these directories.
-func heldDisk(pids []int, runner int, dirs []string) int64 {
+// heldDisk is what the processes keep of files without a name in these directories,
+// and why that may not be all.
+func heldDisk(pids []int, runner int, dirs []string) (int64, string) {
 	h := held{within: dirs, runner: runner}
 	for _, pid := range pids {
 		p := look(pid)
 		h.descriptors(p)
 		h.mappings(p, mappingsPerTick)
 	}
-	return h.disk
+	return h.disk, h.unseen
 }
 
 // realPaths are the directories as the kernel names them.

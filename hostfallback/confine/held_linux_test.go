@@ -84,14 +84,24 @@ func TestHeldMemory(t *testing.T) {
 	}
 }
 
+// deeply deletes a file at a path that the kernel tells of no descriptor.
+const deeply = `
+at = os.open(".", os.O_RDONLY)
+for _ in range(20):
+    os.mkdir("d" * 250, dir_fd=at); at = os.open("d" * 250, os.O_RDONLY, dir_fd=at)
+f = os.open("big", os.O_RDWR | os.O_CREAT, 0o600, dir_fd=at); os.unlink("big", dir_fd=at)
+`
+
 // TestHeldDisk: a deleted file counts as long as somebody keeps it.
 func TestHeldDisk(t *testing.T) {
 	needPython(t)
 	needWhole(t)
 	for name, program := range map[string]string{
-		"open":         `fill(f)`,
-		"no name ever": `f = os.open(os.environ["HOME"], os.O_RDWR | os.O_TMPFILE, 0o600); fill(f)`,
-		"mapped":       `fill(f); m = mmap.mmap(f, SIZE); os.close(f)`,
+		"open":                          `fill(f)`,
+		"no name ever":                  `f = os.open(os.environ["HOME"], os.O_RDWR | os.O_TMPFILE, 0o600); fill(f)`,
+		"mapped":                        `fill(f); m = mmap.mmap(f, SIZE); os.close(f)`,
+		"below a path that is too long": deeply + `fill(f)`,
+		"mapped below such a path":      deeply + `fill(f); m = mmap.mmap(f, SIZE); os.close(f)`,
 		"hidden child": `
 if os.fork() == 0:
     import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); fill(f); time.sleep(600)

@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	keeperTick  = 250 * time.Millisecond
-	keeperDisk  = time.Second
 	keeperPause = 3 * time.Millisecond
 	keeperLooks = 3 // in a row that find nothing, and there is nothing
 )
@@ -49,7 +47,7 @@ func (k *keeper) look(deep bool) []relative {
 // watch waits for the end of the instance: its own, an order, or a limit that
 // nothing holds for a whole tree here. What it measured is the evidence.
 func (k *keeper) watch(runner <-chan unix.WaitStatus) Ended {
-	tick := time.NewTicker(keeperTick)
+	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	limits := k.plan.Limits
 	full := make(chan Ended, 1)
@@ -82,14 +80,12 @@ func (k *keeper) watch(runner <-chan unix.WaitStatus) Ended {
 			if limits.Memory > 0 && bytes > limits.Memory {
 				return Ended{Cause: EndMemory, By: ByWatch, Used: bytes, Limit: limits.Memory}
 			}
-			// A tree that is slow to look at gets a fifth of the time.
-			tick.Reset(max(keeperTick, 4*time.Since(begin)))
+			tick.Reset(memoryPause(time.Since(begin)))
 		}
 	}
 }
 
-// watchDisk measures workspace and scratch again and again, and takes at most a
-// twentieth of the time for it.
+// watchDisk measures workspace and scratch again and again.
 func (k *keeper) watchDisk(full chan<- Ended) {
 	for {
 		begin := time.Now()
@@ -100,7 +96,7 @@ func (k *keeper) watchDisk(full chan<- Ended) {
 			full <- Ended{Cause: EndDisk, Used: used, Unseen: unseen, Limit: k.plan.Limits.Disk}
 			return
 		}
-		time.Sleep(max(keeperDisk, 20*time.Since(begin)))
+		time.Sleep(diskPause(time.Since(begin)))
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 // lies beyond counts as held, up to the address space that may be shared.
 const mappingsPerTick = 200_000
 
+// longestPath bounds a line about a mapping. The kernel tells paths of any length there.
+const longestPath = 1 << 20
+
 // memory measures what a tree of processes holds and cannot be dropped.
 type memory struct {
 	limit int64
@@ -185,12 +188,16 @@ func (h *held) mappings(p process, most int) int {
 	}
 	defer func() { _ = f.Close() }() // opened for reading
 	lines := bufio.NewScanner(f)
-	lines.Buffer(make([]byte, 0, 8<<10), 64<<10)
+	lines.Buffer(make([]byte, 0, 8<<10), longestPath)
 	n := 0
 	for ; n < most && lines.Scan(); n++ {
 		if line := lines.Bytes(); bytes.HasSuffix(line, []byte(deletedMark)) {
 			h.mapping(string(line))
 		}
+	}
+	if lines.Err() == bufio.ErrTooLong {
+		h.unseen = "the path of a file that is mapped is too long to be read"
+		h.memory += p.sharedSpace()
 	}
 	return n
 }

@@ -96,3 +96,34 @@ func TestDiskUseAtAnyDepth(t *testing.T) {
 		}
 	}
 }
+
+// TestDiskUseOfClosedDirectories: whoever takes the rights to a directory away from
+// its owner hides nothing in it.
+func TestDiskUseOfClosedDirectories(t *testing.T) {
+	for _, mode := range []os.FileMode{0o700, 0o300, 0o400, 0o600, 0} {
+		dir := t.TempDir()
+		inner := filepath.Join(dir, "in", "ner")
+		if err := os.MkdirAll(inner, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []string{inner, dir} {
+			if err := os.WriteFile(filepath.Join(at, "big"), make([]byte, 4<<20), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, closed := range []string{inner, filepath.Dir(inner), dir} {
+			if err := os.Chmod(closed, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if used, unseen := diskUse(dir); used < 8<<20 || unseen != "" {
+			t.Errorf("mode %o: %d bytes, %q", mode, used, unseen)
+		}
+		if err := RemoveTree(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	if used, unseen := diskUse(filepath.Join(t.TempDir(), "gone")); unseen == "" {
+		t.Errorf("a directory that cannot be opened counts as %d bytes", used)
+	}
+}

@@ -7,9 +7,6 @@ import (
 )
 
 const (
-	watchEvery = 250 * time.Millisecond
-	diskEvery  = time.Second
-
 	// A child between vfork and exec shares its parent's memory and counts twice
 	// for a moment, so what is too much has to be so in every one of a few looks.
 	looks     = 3
@@ -53,8 +50,7 @@ func (s *supervisor) watch(r reaping) Ended {
 				if used > limits.Memory {
 					return Ended{Cause: EndMemory, By: ByWatch, Used: used, Limit: limits.Memory}
 				}
-				// A tree that is slow to look at gets a fifth of the time.
-				tick.Reset(max(watchEvery, 4*time.Since(begin)))
+				tick.Reset(memoryPause(time.Since(begin)))
 			}
 		}
 	}
@@ -77,19 +73,20 @@ type filled struct {
 }
 
 // watchDisk measures workspace and scratch again and again, with what was deleted
-// there and is still open, and takes at most a twentieth of the time for it. What
-// it cannot measure whole is over what it can watch, and so over the limit.
+// there and is still open. What it cannot measure whole is over what it can watch,
+// and so over the limit.
 func (s *supervisor) watchDisk(runner int, full chan<- filled) {
 	dirs := realPaths(s.plan.Workspace, s.plan.Scratch)
 	for {
 		begin := time.Now()
 		used, unseen := diskUse(s.plan.Workspace)
 		scratch, more := diskUse(s.plan.Scratch)
-		used += scratch + heldDisk(s.tree(), runner, dirs)
-		if unseen = cmp.Or(unseen, more); unseen != "" || used > s.plan.Limits.Disk {
+		deleted, hidden := heldDisk(s.tree(), runner, dirs)
+		used += scratch + deleted
+		if unseen = cmp.Or(unseen, more, hidden); unseen != "" || used > s.plan.Limits.Disk {
 			full <- filled{used, unseen}
 			return
 		}
-		time.Sleep(max(diskEvery, 20*time.Since(begin)))
+		time.Sleep(diskPause(time.Since(begin)))
 	}
 }
