@@ -238,7 +238,8 @@ func (b *Backend) planIn(dir string, base sandbox.Base, in interpreter, script, 
 			Namespace: effective(base.Mode) != sandbox.ModeOff,
 			Limits: confine.Limits{
 				Memory: limits.Memory, Processes: limits.Processes, CPUs: cpus, MilliCPU: limits.MilliCPU, OpenFiles: limits.OpenFiles,
-				FileSize: limits.FileSize, Disk: limits.Workspace,
+				// No file can hold more than all of them; the kernel knows only the first.
+				FileSize: min(limits.FileSize, limits.Workspace), Disk: limits.Workspace,
 			},
 		},
 	}

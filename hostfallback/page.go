@@ -79,7 +79,7 @@ func machines() []machine {
 			report: confine.Report{
 				UID: 1000, Namespace: yes, Namespaces: confine.Namespaces{Root: yes, Process: yes, Network: yes}, PrivateShm: true,
 				Cgroup: confine.Cgroup{Layer: yes, Path: "/brig", Memory: limits.Memory, Processes: limits.Processes, MilliCPU: limits.MilliCPU, Kill: true},
-				Limits: map[string]uint64{"core": 0, "data": uint64(limits.Memory), "fsize": uint64(limits.FileSize), "nofile": uint64(limits.OpenFiles), "nproc": uint64(limits.Processes)},
+				Limits: map[string]uint64{"core": 0, "data": uint64(limits.Memory), "fsize": uint64(min(limits.FileSize, limits.Workspace)), "nofile": uint64(limits.OpenFiles), "nproc": uint64(limits.Processes)},
 				CPUs:   8, NoNewPrivs: true, CapEff: noCapabilities, Kept: []int{0, 1, 2},
 				Landlock: confine.Landlock{Layer: yes, ABI: 7, Used: 7, Net: true},
 				Seccomp:  confine.Seccomp{Layer: yes, Arch: "x86-64", Filter: confine.Filter{Metadata: true, Unix: true}, Length: 200, Hash: "…"},

@@ -67,6 +67,10 @@ func posixReasons() []reason {
 			confine.CodeUsernsSysctl, "user namespaces are switched off",
 			"sudo sysctl user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1, or start a Docker engine",
 		},
+		{
+			confine.CodeUsernsOthers, "namespaces of mounts, System V objects, host names or control groups are switched off",
+			"sudo sysctl user.max_mnt_namespaces=10000 user.max_ipc_namespaces=10000 user.max_uts_namespaces=10000 user.max_cgroup_namespaces=10000, or start a Docker engine",
+		},
 		{confine.CodeUsernsRefused, "a user namespace was refused, as in most containers", "run brig outside of the container, or start a Docker engine"},
 		{confine.CodeMountRefused, "mounts inside a user namespace are refused", remedyDocker},
 		{confine.CodeMountOldKernel, "the kernel is older than 5.12", remedyKernel},

@@ -47,7 +47,7 @@ func namespaceStates(network sandbox.Network) []confine.Report {
 	no := func(code string) confine.Layer { return confine.Layer{Code: code, Errno: "EPERM"} }
 	var out []confine.Report
 	for _, code := range []string{
-		confine.CodeOff, confine.CodeNotAsked, confine.CodeUsernsAppArmor, confine.CodeUsernsSysctl, confine.CodeUsernsRefused,
+		confine.CodeOff, confine.CodeNotAsked, confine.CodeUsernsAppArmor, confine.CodeUsernsSysctl, confine.CodeUsernsOthers, confine.CodeUsernsRefused,
 		confine.CodeMountRefused, confine.CodeMountOldKernel, "", "a code of tomorrow",
 	} {
 		// Parts that were applied without the whole, which no helper reports, hold nothing.

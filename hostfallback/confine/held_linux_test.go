@@ -32,6 +32,11 @@ for name in "ab":
     fill(fd, 30 << 20)  # as much as an instance's own /dev/shm takes
 x = bytearray(80 << 20)
 for n in range(0, len(x), 4096): x[n] = 1`},
+	{"empty files", false, `
+for n in range(8000):
+    for dir in ("/tmp", "/dev/shm"): os.mknod(dir + "/brig-%d" % n)
+x = bytearray(112 << 20)
+for n in range(0, len(x), 4096): x[n] = 1`},
 	{"page tables", false, `
 # 0x4000 is MAP_NORESERVE, 15 is MADV_NOHUGEPAGE: a table for every page that is read.
 m = mmap.mmap(-1, 100 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)

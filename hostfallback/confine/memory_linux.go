@@ -104,7 +104,7 @@ func (m *memory) of(pids []int) int64 {
 }
 
 // shmUse is what all files of the instance's own /dev/shm and /tmp hold, with a
-// name or without.
+// name or without, empty ones too.
 func (m *memory) shmUse() int64 {
 	return inMemory(m.shm) + inMemory(m.tmp)
 }
@@ -114,7 +114,7 @@ func inMemory(f *os.File) int64 {
 	if f == nil || unix.Fstatfs(int(f.Fd()), &st) != nil {
 		return 0
 	}
-	return int64(st.Blocks-st.Bfree) * int64(st.Bsize)
+	return int64(st.Blocks-st.Bfree)*int64(st.Bsize) + int64(st.Files-st.Ffree)*inodeSize
 }
 
 // process is one that was looked at: where /proc speaks about it, and its status.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -109,6 +110,10 @@ func refusedNamespace(err error, mounting bool) Layer {
 		l.Code = CodeUsernsAppArmor
 	case sysctl("user/max_user_namespaces") == "0", sysctl("kernel/unprivileged_userns_clone") == "0":
 		l.Code = CodeUsernsSysctl
+	case slices.ContainsFunc([]string{"mnt", "ipc", "uts", "cgroup"}, func(kind string) bool {
+		return sysctl("user/max_"+kind+"_namespaces") == "0"
+	}):
+		l.Code = CodeUsernsOthers
 	case mounting:
 		l.Code = mountCode(l.Errno)
 	}

@@ -41,7 +41,7 @@ func (h *helper) guard() error {
 	}
 	const shm = shmRoot
 	if _, err := os.Stat(shm); err == nil && !h.plan.without("shm") {
-		options := inMemoryOptions(max(h.plan.Limits.Memory/2, sizeRoot)) + ",mode=1777"
+		options := inMemoryOptions(max(h.plan.Limits.Memory/2, sizeRoot), h.plan.Limits.inodes()) + ",mode=1777"
 		if err := mount("tmpfs", shm, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options); err != nil {
 			return err
 		}

@@ -181,6 +181,7 @@ const (
 	CodeZygote           = "zygote" // each session that is forked from it applies its own
 	CodeUsernsAppArmor   = "userns-apparmor"
 	CodeUsernsSysctl     = "userns-sysctl"
+	CodeUsernsOthers     = "userns-others-sysctl" // those of mounts, System V objects, names or control groups
 	CodeUsernsRefused    = "userns-refused"
 	CodeMountRefused     = "userns-mount-refused"
 	CodeProcMasked       = "userns-proc-masked" // a private /proc is refused, because parts of the visible one are covered

@@ -18,6 +18,11 @@ const (
 	modeShared  = 0o1777
 
 	sizeRoot = 1 << 20
+
+	// A file takes memory even when it is empty.
+	inodeSize   = 1 << 10  // about
+	perInode    = 16 << 10 // of the memory limit, in each file system in memory
+	fewestNodes = 1 << 10
 )
 
 // Root is the private root of an instance: what the policy grants, at the paths
@@ -163,13 +168,16 @@ func (r *root) memory() []Step {
 		if r.private(dir) {
 			r.known[dir] = true
 			out = append(out, Step{Op: OpDir, Path: dir, Mode: modeDir},
-				Step{Op: OpTmpfs, Path: dir, Size: max(size, sizeRoot), Mode: modeShared, Attrs: []Attr{NoExec}})
+				Step{Op: OpTmpfs, Path: dir, Size: max(size, sizeRoot), Inodes: r.policy.Limits.inodes(), Mode: modeShared, Attrs: []Attr{NoExec}})
 		}
 	}
 	own(tmpDir, r.policy.Limits.Memory/8)
 	own(shmRoot, r.policy.Limits.Memory/2)
 	return out
 }
+
+// inodes are how many files a file system in memory may have.
+func (l Limits) inodes() int64 { return max(l.Memory/perInode, fewestNodes) }
 
 // proc is the last mount, when everything else is as it will be.
 func (r *root) proc() []Step {

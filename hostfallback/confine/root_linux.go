@@ -68,7 +68,7 @@ func (s Step) take(base string) error {
 		if slices.Contains(s.Attrs, NoExec) {
 			flags |= unix.MS_NOEXEC
 		}
-		options := inMemoryOptions(s.Size) + ",mode=" + strconv.FormatUint(uint64(s.Mode), 8)
+		options := inMemoryOptions(s.Size, s.Inodes) + ",mode=" + strconv.FormatUint(uint64(s.Mode), 8)
 		if err := unix.Mount("tmpfs", at, "tmpfs", flags, options); err != nil {
 			return err
 		}
@@ -103,12 +103,6 @@ func (s Step) take(base string) error {
 		return os.Chdir("/")
 	}
 	return fmt.Errorf("BUG: no step %q", s.Op)
-}
-
-// inMemoryOptions bound a file system in memory: its bytes, and its files, of which
-// empty ones take memory as well that nobody counts.
-func inMemoryOptions(size int64) string {
-	return "size=" + strconv.FormatInt(size, 10) + ",nr_inodes=65536"
 }
 
 func bits(attrs []Attr) (set uint64) {

@@ -155,6 +155,9 @@ func (s Step) text() string {
 	if s.Size != 0 {
 		fmt.Fprintf(&out, " size=%d", s.Size)
 	}
+	if s.Inodes != 0 {
+		fmt.Fprintf(&out, " inodes=%d", s.Inodes)
+	}
 	if s.Mode != 0 {
 		fmt.Fprintf(&out, " mode=%o", s.Mode)
 	}

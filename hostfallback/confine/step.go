@@ -1,11 +1,13 @@
 package confine
 
+import "strconv"
+
 // Op is what a Step does.
 type Op string
 
 // Paths of steps are those of the new root.
 const (
-	OpTmpfs Op = "tmpfs"   // an empty file system in memory, of at most Size bytes
+	OpTmpfs Op = "tmpfs"   // an empty file system in memory, of at most Size bytes and Inodes files
 	OpDir   Op = "mkdir"   // a directory
 	OpFile  Op = "file"    // an empty file to mount on
 	OpLink  Op = "symlink" // to Source
@@ -37,6 +39,7 @@ type Step struct {
 	Source string `json:"source,omitempty"`
 	Attrs  []Attr `json:"attrs,omitempty"`
 	Size   int64  `json:"size,omitempty"`
+	Inodes int64  `json:"inodes,omitempty"` // 0: as many as the kernel gives
 	Mode   uint32 `json:"mode,omitempty"`
 }
 
@@ -80,4 +83,14 @@ func (p Policy) surveyed() []string {
 		paths = append(paths, l.Path)
 	}
 	return paths
+}
+
+// inMemoryOptions bound a file system in memory: its bytes, and its files. One that
+// code cannot write to needs no bound of its files.
+func inMemoryOptions(size, inodes int64) string {
+	options := "size=" + strconv.FormatInt(size, 10)
+	if inodes > 0 {
+		options += ",nr_inodes=" + strconv.FormatInt(inodes, 10)
+	}
+	return options
 }

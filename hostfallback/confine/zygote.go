@@ -127,7 +127,7 @@ func (p Policy) sessionMounts(zygote []Step, bases ...string) []sessionMount {
 		sealed = append(sealed, sessionMount{Do: doChange, At: at, Flags: mountRemount | mountBind | mountReadOnly | quiet})
 	}
 	for _, s := range shared(zygote) {
-		data := "size=" + strconv.FormatInt(s.Size, 10) + ",mode=" + strconv.FormatUint(uint64(s.Mode), 8)
+		data := inMemoryOptions(s.Size, s.Inodes) + ",mode=" + strconv.FormatUint(uint64(s.Mode), 8)
 		flags := mountNoSuid | mountNoDev
 		if slices.Contains(s.Attrs, NoExec) {
 			flags |= mountNoExec
