@@ -38,14 +38,21 @@ if sys.version_info >= (3, 8):
         except Exception:
             pass
 paths = sysconfig.get_paths()
+try:
+    import site
+
+    packages = site.getsitepackages()
+except Exception:  # versions before 3.4, and those that were built without it
+    packages = []
 json.dump(
     {
         "version": list(sys.version_info[:3]),
         "implementation": platform.python_implementation(),
         "executable": sys.executable,
         "prefixes": [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix],
-        "path": [p for p in sys.path if p and os.path.exists(p)]
-        + [paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(k)],
+        # Where its build looks for modules, and where this one does: also what .pth files name.
+        "own": [paths[k] for k in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(k)] + packages,
+        "path": [p for p in sys.path if p and os.path.exists(p)],
         "loaded": [p for p in loaded if p.startswith("/") and os.path.isfile(p)],
     },
     sys.stdout,

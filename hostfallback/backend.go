@@ -51,14 +51,21 @@ func (b *Backend) Probe(ctx context.Context) (sandbox.Facts, error) {
 	if err != nil {
 		return sandbox.Facts{}, err
 	}
+	details := map[string]string{
+		"implementation": in.About.Implementation, "executable": in.About.Executable,
+		"prefix": strings.Join(slices.Compact(slices.Sorted(slices.Values(in.About.Prefixes))), ", "),
+	}
+	if left := in.notGranted(); left != "" {
+		details[NotGranted] = left
+	}
 	return sandbox.Facts{
-		Backend: sandbox.Host, Endpoint: in.Found, Source: in.Source, Version: in.About.version(), Warnings: unverified(),
-		Details: map[string]string{
-			"implementation": in.About.Implementation, "executable": in.About.Executable,
-			"prefix": strings.Join(slices.Compact(slices.Sorted(slices.Values(in.About.Prefixes))), ", "),
-		},
+		Backend: sandbox.Host, Endpoint: in.Found, Source: in.Source, Version: in.About.version(), Warnings: unverified(), Details: details,
 	}, nil
 }
+
+// NotGranted is the detail of the facts that names directories of modules which
+// no instance may read.
+const NotGranted = "not granted"
 
 // Promised are the layers that an instance promises to enforce.
 func (b *Backend) Promised(base sandbox.Base) []sandbox.LayerID { return promised(base) }
@@ -83,7 +90,7 @@ func (b *Backend) Capabilities(ctx context.Context, base sandbox.Base) ([]sandbo
 	if err := errors.Join(p.hangUp(), p.end()); err != nil {
 		return nil, err
 	}
-	e := evidence{report: started.Report, watch: started.Watch, base: base}
+	e := evidence{report: started.Report, watch: started.Watch, base: base, sockets: sockets(plan.Grants)}
 	if err := e.loopback(); err != nil {
 		return nil, err
 	}
@@ -180,6 +187,11 @@ func (b *Backend) plan(base sandbox.Base, in interpreter, script, workspace stri
 // planIn does so below a directory that holds those of others as well.
 func (b *Backend) planIn(dir string, base sandbox.Base, in interpreter, script, workspace string) (confine.Plan, func(), error) {
 	base.Limits = base.Limits.WithDefaults()
+	if effective(base.Mode) != sandbox.ModeOff {
+		if err := b.options.secluded(); err != nil {
+			return confine.Plan{}, nil, err
+		}
+	}
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	token := hex.EncodeToString(random[:])

@@ -1,6 +1,7 @@
 package hostfallback
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,25 +19,13 @@ func (o Options) grants(in interpreter, runner string, inet bool) confine.Grants
 	if inet {
 		g.Read = append(g.Read, networkGrants()...)
 	}
-	real := func(path string) string {
-		if resolved, err := filepath.EvalSymlinks(path); err == nil {
-			return resolved
-		}
-		return path
-	}
-	var candidates []string
-	for _, p := range slices.Concat(in.About.Prefixes, in.About.Path) {
-		if p = real(p); !o.tooWide(p) {
-			candidates = append(candidates, p)
-		}
-	}
+	candidates, _ := o.trees(in)
 	// Files by themselves: the program at the end of its links, and whatever it
 	// has mapped, wherever a package manager keeps its libraries.
-	candidates = append(candidates, real(in.About.Executable))
+	candidates = append(candidates, resolve(in.About.Executable))
 	for _, p := range in.About.Loaded {
-		candidates = append(candidates, real(p))
+		candidates = append(candidates, resolve(p))
 	}
-	candidates = append(candidates, stores(real(in.About.Executable))...)
 	// Shorter paths first, so that what a granted directory covers is left out.
 	slices.SortFunc(candidates, func(a, b string) int { return len(a) - len(b) })
 	for _, p := range candidates {
@@ -44,12 +33,89 @@ func (o Options) grants(in interpreter, runner string, inet bool) confine.Grants
 			g.Execute = append(g.Execute, p)
 		}
 	}
-	g.Links = strangers(hops(slices.Concat([]string{in.About.Executable}, in.About.Prefixes, in.About.Path)...), g.Execute)
+	kept := slices.DeleteFunc(slices.Clone(in.About.Path), func(p string) bool { return slices.Contains(in.Left, resolve(p)) })
+	g.Links = strangers(hops(slices.Concat([]string{in.About.Executable}, in.About.Prefixes, in.About.Own, kept)...), g.Execute)
 	return g
 }
 
+// resolve is a path with its links followed, or the path itself where nothing is.
+func resolve(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved
+	}
+	return filepath.Clean(path)
+}
+
+// trees are the directories of an interpreter: its prefixes, where its build looks
+// for modules, and the store of the package manager it is from. What else it looks
+// into was named by somebody's .pth file, such as the user's project with all that
+// lies beside the modules. It is left out, and named.
+func (o Options) trees(in interpreter) (trees, left []string) {
+	about := in.About
+	name := fmt.Sprintf("python%d.%d", about.Version[0], about.Version[1])
+	add := func(path string) bool {
+		path = resolve(path)
+		wide := o.tooWide(path)
+		if !wide {
+			trees = append(trees, path)
+		}
+		return !wide
+	}
+	for _, p := range about.Prefixes {
+		if add(p) {
+			continue
+		}
+		// A tree that others share as well, such as ~/.local: only what Python needs of it.
+		p = resolve(p)
+		for _, own := range []string{"lib/" + name, "lib64/" + name, "pyvenv.cfg"} {
+			add(filepath.Join(p, own))
+		}
+	}
+	for _, p := range about.Own {
+		add(p)
+	}
+	trees = append(trees, stores(resolve(about.Executable))...)
+	granted := slices.Concat(trees, systemGrants().Execute)
+	for i := range granted {
+		granted[i] = resolve(granted[i])
+	}
+	for _, p := range about.Path {
+		p = resolve(p)
+		if !slices.ContainsFunc(granted, func(dir string) bool { return within(p, dir) }) && !slices.Contains(left, p) {
+			left = append(left, p)
+		}
+	}
+	return trees, left
+}
+
+// notGranted words what was left out; empty where nothing was.
+func (in interpreter) notGranted() string {
+	if len(in.Left) == 0 {
+		return ""
+	}
+	return strings.Join(in.Left, ", ") + ", named by a .pth file; copy what you need into the workspace, or install it without --editable"
+}
+
+// secluded refuses to start where a directory that must stay out of reach lies in
+// a tree of the system, which every program needs: nothing could keep code from it.
+func (o Options) secluded() error {
+	for _, dir := range append([]string{o.env("HOME")}, o.Protected...) {
+		if !exists(dir) {
+			continue
+		}
+		for _, tree := range systemGrants().Execute {
+			if within(resolve(dir), resolve(tree)) {
+				return unavailable("home-in-system-tree", "move the directory, or start a Docker engine, then: brig doctor", nil,
+					"%s lies below %s, which every program has to read, so the host sandbox cannot keep code from it", dir, tree)
+			}
+		}
+	}
+	return nil
+}
+
 // tooWide says that granting a directory would grant what is not the
-// interpreter's: everything, the user's home, or brig's own files.
+// interpreter's: everything, the user's home, what programs keep there, a project
+// or brig's own files.
 func (o Options) tooWide(dir string) bool {
 	if dir == "/" || !filepath.IsAbs(dir) {
 		return true
@@ -57,19 +123,23 @@ func (o Options) tooWide(dir string) bool {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 		return true
 	}
-	guarded := append([]string{o.env("HOME"), o.Cache, o.Runtime, "/etc", "/root", "/home", "/var", "/run", "/tmp", "/dev", "/sys", "/boot"}, o.Protected...)
+	guarded := append([]string{o.Cache, o.Runtime, "/etc", "/root", "/home", "/var", "/run", "/tmp", "/dev", "/sys", "/boot"}, o.Protected...)
+	if home := o.env("HOME"); home != "" {
+		home = resolve(home)
+		guarded = append(guarded, home)
+		for _, name := range []string{".local/share", ".local/state", ".local/bin", ".config", ".cache", ".ssh", ".gnupg"} {
+			guarded = append(guarded, filepath.Join(home, name))
+		}
+	}
 	for _, g := range guarded {
-		if g == "" {
-			continue
-		}
-		if resolved, err := filepath.EvalSymlinks(g); err == nil {
-			g = resolved
-		}
-		if within(g, dir) {
+		if g != "" && within(resolve(g), dir) {
 			return true
 		}
 	}
-	return false
+	// Somebody's home or project that an environment was made in.
+	return slices.ContainsFunc([]string{".ssh", ".gnupg", ".config", ".git", ".hg", ".env", "pyproject.toml", "setup.py"}, func(name string) bool {
+		return exists(filepath.Join(dir, name))
+	})
 }
 
 // within says that path is dir or lies below it. Both are clean.

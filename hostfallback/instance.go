@@ -180,7 +180,7 @@ func (i *instance) greet(ctx context.Context) error {
 	if want := runner.Hash(); ready.Runner != want {
 		return fmt.Errorf("greet the runner: it has the hash %.16s, brig installed %.16s", ready.Runner, want)
 	}
-	e := evidence{report: i.started.Report, watch: i.started.Watch, observed: &ready.Observed, outside: namespacesOfBrig(), base: i.base}
+	e := evidence{report: i.started.Report, watch: i.started.Watch, observed: &ready.Observed, outside: namespacesOfBrig(), base: i.base, sockets: sockets(i.process.plan.Grants)}
 	rows := layers(e)
 	if err := sandbox.Complete(rows); err != nil {
 		panic("BUG: " + err.Error())
@@ -192,6 +192,9 @@ func (i *instance) greet(ctx context.Context) error {
 		Backend:  sandbox.Host,
 		Identity: fmt.Sprintf("%s %s %s", strings.ToLower(ready.Implementation), ready.Python, i.python.About.Executable) + forkedIdentity(i.started.Report),
 		Layers:   rows, Promised: promised(i.base), Notes: notes(e),
+	}
+	if left := i.python.notGranted(); left != "" && i.base.Mode != sandbox.ModeOff {
+		i.posture.Notes = append(i.posture.Notes, "not granted: "+left)
 	}
 	if i.refused != "" {
 		i.posture.Notes = append(i.posture.Notes, "it was started by itself, although there was a zygote: "+i.refused)

@@ -38,6 +38,9 @@ type interpreter struct {
 	Found  string // the path it was found or configured at
 	Source string // why that one
 	About  about
+	// Left are directories that it looks for modules in and that are not its own:
+	// no instance may read them.
+	Left []string
 }
 
 // about is the answer of ask.py.
@@ -46,6 +49,7 @@ type about struct {
 	Implementation string   `json:"implementation"`
 	Executable     string   `json:"executable"`
 	Prefixes       []string `json:"prefixes"`
+	Own            []string `json:"own"`
 	Path           []string `json:"path"`
 	Loaded         []string `json:"loaded"`
 }
@@ -175,6 +179,7 @@ func (o Options) interpret(ctx context.Context, known *answers, want, runner str
 		return interpreter{}, unavailable("python-too-old", remedyConfigure, nil,
 			"%s is Python %s, and brig needs 3.8 or newer", path, in.About.version())
 	}
+	_, in.Left = o.trees(in)
 	return in, nil
 }
 

@@ -164,7 +164,7 @@ func TestIsProgram(t *testing.T) {
 // TestTooWide: no interpreter, however it is installed, opens what is not its own.
 func TestTooWide(t *testing.T) {
 	home := t.TempDir()
-	for _, dir := range []string{"python", ".config/brig/sub", "project/src"} {
+	for _, dir := range []string{"python", ".config/brig/sub", "project/src", "checkout/.git", ".local/share/uv/python"} {
 		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestTooWide(t *testing.T) {
 	}
 	for dir, want := range map[string]bool{
 		"/": true, resolved: true, filepath.Dir(resolved): true, resolved + "/.config": true, resolved + "/.config/brig": true,
-		"relative": true, resolved + "/missing": true, resolved + "/python": false, resolved + "/project/src": false,
+		"relative": true, resolved + "/missing": true, resolved + "/python": false, resolved + "/checkout": true, resolved + "/.local": true, resolved + "/.local/share/uv/python": false, resolved + "/project/src": false,
 	} {
 		if got := o.tooWide(dir); got != want {
 			t.Errorf("%s: got %v, want %v", dir, got, want)

@@ -27,6 +27,9 @@ func systemGrants() confine.Grants {
 // networkGrants are needed to find names where the network is allowed.
 func networkGrants() []string {
 	return []string{
-		"/etc/resolv.conf", "/run/systemd/resolve", "/etc/gai.conf", "/etc/host.conf", "/etc/services", "/etc/protocols",
+		"/etc/resolv.conf",
+		// The files and not the directory, which has sockets in it that take orders.
+		"/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf",
+		"/etc/gai.conf", "/etc/host.conf", "/etc/services", "/etc/protocols",
 	}
 }

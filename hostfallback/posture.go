@@ -17,6 +17,8 @@ type evidence struct {
 	// outside are the names of brig's own namespaces, for comparison with those
 	// that the runner is in; nil where there are none or nothing was observed.
 	outside map[string]string
+	// sockets are socket files in the granted trees that somebody listens on.
+	sockets []string
 	base    sandbox.Base
 }
 
@@ -85,7 +87,7 @@ func (e evidence) row(id sandbox.LayerID) sandbox.Layer {
 	case sandbox.OutputLimit:
 		return e.outputLimit()
 	case sandbox.WallClock:
-		return enforced("brig's own timer, then the tree kill")
+		return e.wallClock()
 	case sandbox.NoNewPrivs:
 		return e.noNewPrivs()
 	case sandbox.Capabilities:

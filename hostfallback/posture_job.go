@@ -96,7 +96,7 @@ func (e evidence) onWindows(id sandbox.LayerID) sandbox.Layer {
 	case sandbox.OutputLimit:
 		return e.outputLimit()
 	case sandbox.WallClock:
-		return enforced("brig's own timer, then the tree kill")
+		return enforced(brigsTimer) // should brig be ended, the kernel closes the job
 	case sandbox.NoNewPrivs:
 		return e.low(partial("low integrity", "", why(codeConsent)))
 	case sandbox.Capabilities:

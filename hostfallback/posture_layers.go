@@ -136,6 +136,8 @@ func (e evidence) unixSockets() sandbox.Layer {
 		abstract, holds = true, append(holds, e.byLandlock("on abstract names"))
 	}
 	switch {
+	case paths && len(e.sockets) > 0 && !(r.Landlock.Applied && r.Landlock.Used >= 9):
+		return e.by(partial("", "services that listen on "+strings.Join(e.sockets, ", ")+" can be reached", why(codeInGrants)), holds...)
 	case paths && abstract && objects:
 		return e.by(sandbox.Layer{State: sandbox.Enforced}, holds...)
 	case paths && abstract:
@@ -306,6 +308,26 @@ func (e evidence) environment() sandbox.Layer {
 	return enforced("a fixed list, nothing inherited")
 }
 
+// endable is the state of what only holds as long as brig's own processes live:
+// code that can signal them can end them.
+func (e evidence) endable() sandbox.Layer {
+	if s := e.report.Seatbelt; s != nil && s.Applied || s == nil && e.signals().State == sandbox.Enforced {
+		return sandbox.Layer{State: sandbox.Enforced}
+	}
+	r := why(codeEndable)
+	if e.base.Mode == sandbox.ModeOff {
+		r.remedy = remedyOn
+	}
+	return partial("", "the code can end brig's own processes, and what it started then lives on", r)
+}
+
+// wallClock is a timer in brig, which is nobody's who can end brig.
+func (e evidence) wallClock() sandbox.Layer {
+	return e.by(e.endable(), hold{name: brigsTimer})
+}
+
+const brigsTimer = "brig's own timer, which waits while brig itself is suspended, then the tree kill"
+
 // treeKill names everything that ends the tree. It is off where orphans do not
 // come to the supervisor, which then cannot find them, and nothing else holds them.
 func (e evidence) treeKill() sandbox.Layer {
@@ -324,7 +346,7 @@ func (e evidence) treeKill() sandbox.Layer {
 	if len(holds) == 0 {
 		return off(codeNotApplied, "processes that lose their parent are not found by the supervisor")
 	}
-	return e.by(sandbox.Layer{State: sandbox.Enforced}, holds...)
+	return e.by(e.endable(), holds...)
 }
 
 func (e evidence) syscallFilter() sandbox.Layer {

@@ -34,6 +34,9 @@ func notes(e evidence) []string {
 	if !e.ownNetwork() {
 		out = append(out, "addresses and connections of this machine can be read in /proc/net")
 	}
+	if e.root() && (r.Landlock.Used < 9 || !r.Landlock.Applied) && (r.Seccomp.Filter.Unix || !r.Seccomp.Applied) {
+		out = append(out, "a socket file that somebody makes in the directories of the system or of the interpreter while the session lives can be reached")
+	}
 	if r.Landlock.Applied {
 		out = append(out, "a program written into the workspace cannot be started by its path, but its content can be run from memory, as confined as everything else")
 	}

@@ -33,6 +33,7 @@ const (
 	codeVsock         = "netns-lacks-vsock"
 	codeAbstract      = "abstract-names-shared"
 	codeSysV          = "sysv-shared"
+	codeInGrants      = "sockets-in-grants"
 	codeNprocRoot     = "nproc-root"
 	codeNprocUser     = "nproc-per-user"
 	codeOwnGroup      = "cgroup-own-files"
@@ -45,6 +46,7 @@ const (
 	codeNotApplied    = "not-applied"
 	codeDescriptors   = "descriptors-left"
 	codeVariable      = "foreign-variable"
+	codeEndable       = "signals-reach-brig"
 	codeProbeDisagree = "probe-disagrees"
 	codeVisible       = "visible-" // followed by what: files, processes, network
 )
@@ -84,6 +86,7 @@ func posixReasons() []reason {
 		{codeNoLoopback, "host.network is loopback, and there is no loopback of its own", "set host.network to deny, or use the docker backend"},
 		{codeVsock, "sockets to the machine that runs this one (vsock) do not belong to a network namespace", remedyKernel},
 		{codeAbstract, "sockets with abstract names lie in no directory and belong to the machine's network", "set host.network to deny, or start a Docker engine"},
+		{codeInGrants, "their socket files lie in directories that Python needs", "keep sockets out of the directories of the system and of the interpreter, then: brig doctor"},
 		{codeSysV, "without namespaces and without a filter System V objects of the user are open", remedyKernel},
 		{confine.CodeLandlockNotBuilt, "this kernel was built without Landlock", remedyKernel},
 		{
@@ -122,6 +125,7 @@ func posixReasons() []reason {
 		{codeVisible + "files", "there is no root of its own, for the reason that the row gives", remedyDoctor},
 		{codeVisible + "processes", "there is no process namespace, for the reason that the row gives", remedyDoctor},
 		{codeVisible + "network", "there is no network namespace, for the reason that the row gives", remedyDoctor},
+		{codeEndable, "no layer here keeps signals from them", remedyKernel},
 		{codeDescriptors, "descriptors were open when the runner started, beside its three pipes", remedyDoctor},
 		{codeVariable, "the runner was started with variables that are not on brig's list", remedyDoctor},
 		{codeProbeDisagree, "it was reported as applied, and an attempt from inside succeeded all the same", remedyDoctor},

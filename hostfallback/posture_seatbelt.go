@@ -62,7 +62,7 @@ func (e evidence) seatbeltRow(id sandbox.LayerID) sandbox.Layer {
 	case sandbox.OutputLimit:
 		return e.outputLimit()
 	case sandbox.WallClock:
-		return enforced("brig's own timer, then the tree kill")
+		return e.wallClock()
 	case sandbox.InheritedFDs:
 		return e.inheritedFDs()
 	case sandbox.Environment:
@@ -122,7 +122,10 @@ func (e evidence) bySeatbelt(what string, attempts ...string) hold {
 // seen before, or the system tells who is in the profile.
 func (e evidence) seatbeltTree() sandbox.Layer {
 	table := hold{name: "sweep of the process table by parent, session and mark"}
-	if e.report.Seatbelt.Members {
+	switch s := e.report.Seatbelt; {
+	case !s.Applied:
+		return e.by(e.endable(), table)
+	case s.Members:
 		return e.by(sandbox.Layer{State: sandbox.Enforced}, table, hold{name: "by membership in the profile"})
 	}
 	return e.by(partial("", "a process may survive that left its session, lost its parent unseen and cleared its environment", why(codeMacTree)), table)

@@ -89,6 +89,12 @@ func TestLayers(t *testing.T) {
 			e.report.Landlock = confine.Landlock{Layer: confine.Layer{Code: code}}
 		}
 	}
+	// Where signals reach brig, its timer and its sweep hold only as long as it lives.
+	reached := []string{
+		"abi 1", "abi 2 behind a namespace", "abi 5", "abi 6 without its correction", "no landlock and no parts", "nothing of it was done",
+		"who may mount undoes a view", "no landlock, no namespace", "namespaces that are brig's", "processes of another namespace", "off",
+		"the runner sees something else",
+	}
 	cases := []struct {
 		name   string
 		change func(*evidence)
@@ -229,6 +235,17 @@ func TestLayers(t *testing.T) {
 			e.report.Seccomp.Filter.Unix = true
 			e.observed.Attempts["socket_unix"] = "ok"
 		}, nil},
+		{"unix sockets, and one that can be met", func(e *evidence) {
+			e.report.Seccomp.Filter.Unix = true
+			e.observed.Attempts["socket_unix"] = "ok"
+			e.sockets = []string{"/home/ada/.venv/app.sock"}
+		}, map[sandbox.LayerID]string{sandbox.UnixSockets: "partial sockets-in-grants"}},
+		{"one that could be met if sockets were allowed", func(e *evidence) { e.sockets = []string{"/home/ada/.venv/app.sock"} }, nil},
+		{"one that Landlock sees", func(e *evidence) {
+			landlock(&e.report, 9)
+			e.report.Seccomp.Filter.Unix, e.sockets = true, []string{"/home/ada/.venv/app.sock"}
+			e.observed.Attempts["socket_unix"] = "ok"
+		}, nil},
 		{"unix sockets without a network of its own", func(e *evidence) {
 			e.report.Seccomp.Filter.Unix = true
 			e.report.Namespaces.Network = confine.Layer{Code: confine.CodeNetRefused}
@@ -311,6 +328,9 @@ func TestLayers(t *testing.T) {
 				want := "enforced"
 				if w, ok := alwaysPartial[row.ID]; ok {
 					want = w
+				}
+				if (row.ID == sandbox.WallClock || row.ID == sandbox.TreeKill) && slices.Contains(reached, c.name) {
+					want = "partial signals-reach-brig"
 				}
 				if w, ok := c.want[row.ID]; ok {
 					want = w

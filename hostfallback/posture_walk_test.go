@@ -142,7 +142,9 @@ func allowed(id sandbox.LayerID, e evidence) bool {
 	case sandbox.CPULimit:
 		return bound && r.Cgroup.MilliCPU > 0 || !r.Narrowed && r.CPUs*1000 <= e.base.Limits.MilliCPU
 	case sandbox.TreeKill:
-		return e.watch.Subreaper || process || r.Cgroup.Kill
+		return (e.watch.Subreaper || process || r.Cgroup.Kill) && (abi >= 6 || process)
+	case sandbox.WallClock:
+		return abi >= 6 || process
 	default:
 		return true
 	}
@@ -212,7 +214,7 @@ func check(id sandbox.LayerID, e evidence) error {
 func TestWalk(t *testing.T) {
 	rows := []sandbox.LayerID{
 		sandbox.FSWrite, sandbox.FSRead, sandbox.NetOutbound, sandbox.NetLoopback, sandbox.UnixSockets, sandbox.Signals,
-		sandbox.Ptrace, sandbox.Seclusion, sandbox.Devices, sandbox.Capabilities, sandbox.SyscallFilter, sandbox.KernelSurface,
+		sandbox.Ptrace, sandbox.Seclusion, sandbox.Devices, sandbox.Capabilities, sandbox.SyscallFilter, sandbox.KernelSurface, sandbox.WallClock, sandbox.TreeKill,
 	}
 	machines, failed := 0, 0
 	for e := range reports() {
@@ -266,7 +268,7 @@ func TestWalkLimits(t *testing.T) {
 					if n&8 != 0 {
 						e.report.Landlock = confine.Landlock{Layer: confine.Layer{Code: confine.CodeLandlockNotBuilt}}
 					}
-					for _, id := range []sandbox.LayerID{sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.CPULimit, sandbox.DiskLimit, sandbox.TreeKill} {
+					for _, id := range []sandbox.LayerID{sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.CPULimit, sandbox.DiskLimit, sandbox.TreeKill, sandbox.WallClock} {
 						if err := check(id, e); err != nil {
 							t.Fatalf("%s: %v\n\t%+v", id, err, e.report)
 						}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"brig/hostfallback"
 	"brig/images"
 	"brig/orchestrator"
 	"brig/orchestrator/config"
@@ -182,7 +183,11 @@ func examineBackend(ctx context.Context, r *report, b sandbox.Backend, base sand
 	}
 	r.add(section, "usable", stateOK, "", "%s %s (%s)", u.Endpoint, u.Version, u.Source)
 	for _, name := range slices.Sorted(maps.Keys(u.Details)) {
-		r.add(section, name, stateOK, "", "%s", u.Details[name])
+		s := stateOK
+		if name == hostfallback.NotGranted {
+			s = stateNote
+		}
+		r.add(section, name, s, "", "%s", u.Details[name])
 	}
 	for _, warning := range u.Warnings {
 		if b.Kind() == sandbox.Host {
