@@ -69,9 +69,12 @@ func (p *process) start(executable, verb string, more ...*os.File) error {
 // pipes makes those of the runner and of the supervisor, and returns their ends.
 func (p *process) pipes() (theirs []*os.File, err error) {
 	pipe := func(brigReads bool) *os.File {
+		if err != nil { // one reason is enough
+			return nil
+		}
 		r, w, perr := os.Pipe()
 		if perr != nil {
-			err = errors.Join(err, fmt.Errorf("make a pipe for the runner: %w", perr))
+			err = fmt.Errorf("make a pipe for the runner: %w", perr)
 			return nil
 		}
 		if brigReads {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 
 	"brig/orchestrator"
 	"brig/orchestrator/config"
@@ -89,6 +90,9 @@ func explain(err error) *failure {
 	}
 	if errors.Is(err, context.Canceled) {
 		return &failure{Code: "cancelled", Message: "interrupted before the code began", Exit: exitInterrupted, err: err}
+	}
+	if errors.Is(err, syscall.EMFILE) {
+		return &failure{Code: "failed", Message: err.Error(), Remedy: "ulimit -n 1024", Exit: exitFailed, err: err}
 	}
 	return &failure{Code: "failed", Message: err.Error(), Remedy: askDoctor, Exit: exitFailed, err: err}
 }

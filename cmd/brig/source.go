@@ -31,6 +31,12 @@ func (p *program) readSource(inline *string, args []string, dash int) (source, e
 		dash = len(args)
 	}
 	s.argv = args[dash:]
+	for i, a := range s.argv {
+		if !utf8.ValidString(a) { // on its way they would become other characters
+			return s, usage("put it into a file and hand that in: brig run --file DATA PROGRAM",
+				"argument %d of the program, %q, is not UTF-8", i+1, a)
+		}
+	}
 	named := args[:dash]
 	if inline != nil {
 		if len(named) > 0 {

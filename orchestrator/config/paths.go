@@ -88,9 +88,16 @@ func absolute(env func(string) (string, bool), name string) (path string, ok boo
 	if value == "" {
 		return "", false, nil
 	}
-	if !filepath.IsAbs(value) || strings.ContainsAny(value, "\x00\n") {
+	wrong := ""
+	switch {
+	case !filepath.IsAbs(value):
+		wrong = "is not an absolute path"
+	case strings.ContainsAny(value, "\x00\n"):
+		wrong = "has a line break in it, and brig's directories may not"
+	}
+	if wrong != "" {
 		return "", false, &Problem{
-			Source: name, Text: fmt.Sprintf("%s is not an absolute path", brief(value)),
+			Source: name, Text: fmt.Sprintf("%s %s", brief(value), wrong),
 			Suggestion: "set it to one or unset it",
 		}
 	}
