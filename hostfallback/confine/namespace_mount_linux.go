@@ -19,14 +19,30 @@ func (h *helper) mounts() error {
 		if err := h.guard(); err != nil {
 			return failure(StageNamespace, err)
 		}
-		if !n.Process.Applied || h.plan.without("proc") {
-			return nil
+		if n.Process.Applied && !h.plan.without("proc") {
+			if err := mountProc("/proc"); err != nil {
+				return failure(StageProc, err)
+			}
 		}
-		if err := mountProc("/proc"); err != nil {
-			return failure(StageProc, err)
-		}
+		return h.hide()
+	}
+}
+
+// hide covers parts of /proc where there is no private root.
+func (h *helper) hide() error {
+	v := h.look()
+	if h.plan.Zygote != nil {
 		return nil
 	}
+	if err := os.Chdir("/"); err != nil {
+		return failure(StageNamespace, err)
+	}
+	for _, s := range hide(v) {
+		if err := s.take("/"); err != nil {
+			return failure(StageNamespace, fmt.Errorf("%s %s: %w", s.Op, s.Path, err))
+		}
+	}
+	return nil
 }
 
 // guard is the view where there is no private root: everything is read-only except workspace and scratch, and shared memory is private. That

@@ -182,10 +182,14 @@ func (l Limits) inodes() int64 { return max(l.Memory/perInode, fewestNodes) }
 // proc is the last mount, when everything else is as it will be.
 func (r *root) proc() []Step {
 	attrs := []Attr{ReadOnly, NoSuid, NoDev, NoExec}
-	if r.survey.Process {
-		return []Step{{Op: OpProc, Path: procDir, Attrs: attrs}}
+	out := []Step{{Op: OpProc, Path: procDir, Attrs: attrs}}
+	if !r.survey.Process {
+		out = []Step{{Op: OpBind, Path: procDir, Source: procDir}, {Op: OpAttr, Path: procDir, Attrs: attrs}}
 	}
-	return []Step{{Op: OpBind, Path: procDir, Source: procDir}, {Op: OpAttr, Path: procDir, Attrs: attrs}}
+	if r.survey.Bare {
+		return out
+	}
+	return append(out, hide(r.survey)...)
 }
 
 // place makes something to mount on, and the way to it, unless a directory that

@@ -27,6 +27,7 @@ func (h *helper) root() error {
 func (h *helper) grow() error {
 	v := h.look()
 	v.Process = h.report.Namespaces.Process.Applied && !h.plan.without("proc")
+	v.Bare = h.plan.Zygote != nil
 	v.SharedShm = h.plan.without("shm")
 	steps := h.plan.Root(v)
 	base := filepath.Join(h.plan.Home, rootDir)

@@ -51,9 +51,9 @@ func layouts() map[string]layout {
 	}
 	merged := func(kinds map[Kind][]string, links ...[]string) Survey {
 		all := map[Kind][]string{
-			Dir:    {"/usr", "/proc", "/sys/devices/system/cpu", "/etc/ssl/certs", "/home/u/.cache/brig/runner"},
-			File:   {"/etc/ld.so.cache", "/etc/passwd"},
-			Device: {"/dev/null", "/dev/zero", "/dev/urandom"},
+			Dir:    {"/usr", "/proc", "/proc/acpi", "/sys/devices/system/cpu", "/etc/ssl/certs", "/home/u/.cache/brig/runner"},
+			File:   {"/etc/ld.so.cache", "/etc/passwd", "/proc/keys", "/proc/locks"},
+			Device: {"/proc/kcore", "/dev/null", "/dev/zero", "/dev/urandom"},
 		}
 		for kind, names := range kinds {
 			all[kind] = append(all[kind], names...)
@@ -199,7 +199,7 @@ func TestRootOrder(t *testing.T) {
 		steps := l.policy.Root(l.survey)
 		for n, s := range steps {
 			bound := func(p string) bool { // something mounted as a whole has it
-				return slices.ContainsFunc(steps[:n], func(b Step) bool { return (b.Op == OpBind || b.Op == OpSelf) && within(p, b.Path) })
+				return slices.ContainsFunc(steps[:n], func(b Step) bool { return (b.Op == OpBind || b.Op == OpSelf || b.Op == OpProc) && within(p, b.Path) })
 			}
 			switch s.Op {
 			case OpDir, OpFile, OpLink:
@@ -220,7 +220,7 @@ func TestRootOrder(t *testing.T) {
 		}
 		p := l.policy
 		for at, readOnly := range Mounted(steps) {
-			device := l.survey.Paths[at].Kind == Device
+			device := l.survey.Paths[at].Kind == Device && within(at, devDir)
 			guarded := slices.ContainsFunc(p.Protected, func(g string) bool { return within(at, g) })
 			mine := within(at, p.Workspace) || within(at, p.Scratch) || at == tmpDir || at == shmRoot
 			if mine = mine && !guarded; readOnly == (mine || device) {

@@ -69,6 +69,9 @@ type Survey struct {
 	Paths map[string]Found `json:"paths"`
 	// Process: there is a process namespace, whose /proc can be mounted.
 	Process bool `json:"process"`
+	// Bare: /proc is left whole, for a zygote. Its sessions could not mount one of their
+	// own if parts of this were hidden; they hide the parts of theirs.
+	Bare bool `json:"bare,omitempty"`
 	// SharedShm: /dev/shm stays that of the machine.
 	SharedShm bool `json:"shared_shm,omitempty"`
 }
@@ -82,7 +85,7 @@ func (p Policy) surveyed() []string {
 	for _, l := range p.Grants.Links {
 		paths = append(paths, l.Path)
 	}
-	return paths
+	return append(paths, hiddenProc()...)
 }
 
 // inMemoryOptions bound a file system in memory: its bytes, and its files. One that

@@ -82,6 +82,7 @@ type sessionMount struct {
 const (
 	doMount  = "mount"  // a new file system of this kind
 	doShow   = "show"   // the directory that was there before all steps, which make the way to it
+	doHide   = "hide"   // a file, by the device that is always empty
 	doChange = "change" // the flags of a mount
 )
 
@@ -118,8 +119,8 @@ const (
 // sessionMounts hides the directories of all sessions and shows this one's own
 // again, and gives it temporary files, shared memory and a /proc of its own. What
 // else the zygote sees is what every session of its policy base is granted. zygote
-// are the steps that made the zygote's view.
-func (p Policy) sessionMounts(zygote []Step, bases ...string) []sessionMount {
+// are the steps that made the zygote's view, and hidden what hides parts of a /proc.
+func (p Policy) sessionMounts(zygote, hidden []Step, bases ...string) []sessionMount {
 	const quiet = mountNoSuid | mountNoDev | mountNoExec
 	var steps, sealed []sessionMount
 	gate := func(at string) {
@@ -157,7 +158,18 @@ func (p Policy) sessionMounts(zygote []Step, bases ...string) []sessionMount {
 	}
 	// The /proc comes last, because the steps before find their sources by the zygote's.
 	steps = append(steps, sealed...)
-	return append(steps, sessionMount{Do: doMount, At: procDir, Kind: "proc", Flags: mountReadOnly | quiet})
+	steps = append(steps, sessionMount{Do: doMount, At: procDir, Kind: "proc", Flags: mountReadOnly | quiet})
+	for _, s := range hidden {
+		switch s.Op {
+		case OpTmpfs:
+			data := inMemoryOptions(s.Size, 0) + ",mode=" + strconv.FormatUint(uint64(s.Mode), 8)
+			steps = append(steps, sessionMount{Do: doMount, At: s.Path, Kind: "tmpfs", Flags: mountReadOnly | quiet, Data: data})
+		case OpBind: // of a device, so that devices may be there
+			steps = append(steps, sessionMount{Do: doHide, At: s.Path},
+				sessionMount{Do: doChange, At: s.Path, Flags: mountRemount | mountBind | mountReadOnly | mountNoSuid | mountNoExec})
+		}
+	}
+	return steps
 }
 
 // granted are the places of a view where something of the machine is.

@@ -88,7 +88,7 @@ func (z *zygote) run() error {
 	_ = unix.Close(pair[1]) // it is the zygote's descriptor 0
 	h := helper{plan: z.plan}
 	z.survey = h.look()
-	z.survey.Process = true
+	z.survey.Process, z.survey.Bare = true, true
 	z.view = z.plan.Root(z.survey)
 	if z.pid, z.report, err = z.start(); err != nil {
 		return err

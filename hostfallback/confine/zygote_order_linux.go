@@ -21,7 +21,7 @@ func (z *zygote) render(plan Plan, turn int) (sessionOrder, error) {
 	}
 	o := sessionOrder{
 		Env: plan.Env, Path: z.plan.Zygote.Path, Workspace: plan.Workspace, Scratch: plan.Scratch, Namespaces: z.report.Namespaces, PrivateShm: true,
-		Mounts: plan.sessionMounts(z.view, z.plan.Workspace, z.plan.Scratch),
+		Mounts: plan.sessionMounts(z.view, hide(z.survey), z.plan.Workspace, z.plan.Scratch),
 		Limits: sessionLimits(plan.Limits), Data: plan.Limits.Memory, CPUs: plan.Limits.CPUs, Turn: turn,
 	}
 	o.Namespaces.Unprotected = nil

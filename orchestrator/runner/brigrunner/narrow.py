@@ -98,6 +98,8 @@ class Session:
                     os.makedirs(os.path.dirname(step["at"]), 0o711, exist_ok=True)
                     os.close(os.open(step["at"], os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o400))
                 native.call("mount", b"/proc/self/fd/%d\0" % held[step["at"]], at, None, MS_BIND | MS_REC, None)
+            elif step["do"] == "hide":
+                native.call("mount", b"/dev/null\0", at, None, MS_BIND, None)
             elif step["do"] == "change":
                 native.call("mount", None, at, None, step["flags"], None)
             else:
