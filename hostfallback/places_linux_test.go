@@ -235,3 +235,34 @@ func TestPlaceKernels(t *testing.T) {
 		})
 	}
 }
+
+// TestPlaceNetwork: what finds names is granted file by file where the directory has
+// sockets in it that take orders.
+func TestPlaceNetwork(t *testing.T) {
+	for _, path := range networkGrants() {
+		if info, err := os.Stat(path); err == nil && info.IsDir() || strings.HasPrefix(path, "/run/") && !strings.HasSuffix(path, ".conf") {
+			t.Errorf("%s is granted as a whole", path)
+		}
+	}
+}
+
+// TestStartWithoutDescriptors: the reason why nothing starts is said once.
+func TestStartWithoutDescriptors(t *testing.T) {
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	low := unix.Rlimit{Cur: 3, Max: old.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	p := new(process)
+	_, err := p.pipes()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	p.drop()
+	if !errors.Is(err, unix.EMFILE) || strings.Count(err.Error(), "make a pipe") != 1 {
+		t.Errorf("%v", err)
+	}
+}

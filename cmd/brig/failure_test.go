@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"syscall"
 	"testing"
 
 	"brig/images"
@@ -42,6 +44,7 @@ func TestExplain(t *testing.T) {
 			"backend-lost", "the instance was lost (the engine is gone)", "brig doctor",
 		},
 		{fmt.Errorf("x: %w", context.Canceled), "cancelled", "interrupted before the code began", ""},
+		{fmt.Errorf("start: %w", os.NewSyscallError("pipe2", syscall.EMFILE)), "failed", "start: pipe2: " + syscall.EMFILE.Error(), "ulimit -n 1024"},
 		{errors.New("something"), "failed", "something", "brig doctor"},
 	} {
 		f := explain(c.err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"brig/orchestrator/config"
@@ -32,6 +33,7 @@ func TestFindPaths(t *testing.T) {
 		{"home empty", environ{"HOME": ""}, config.Paths{}, "HOME"},
 		{"home relative", environ{"HOME": "a"}, config.Paths{}, "HOME"},
 		{"relative", environ{"HOME": "/h", "XDG_CACHE_HOME": "cache"}, config.Paths{}, "XDG_CACHE_HOME"},
+		{"a line break", environ{"HOME": "/h", "XDG_DATA_HOME": "/d\nata"}, config.Paths{}, "XDG_DATA_HOME"},
 		{"relative runtime", environ{"HOME": "/h", "XDG_RUNTIME_DIR": "./run"}, config.Paths{}, "XDG_RUNTIME_DIR"},
 	} {
 		got, err := config.FindPaths(c.env.look)
@@ -42,6 +44,9 @@ func TestFindPaths(t *testing.T) {
 			continue
 		}
 		var e *config.Error
+		if errors.As(err, &e) && strings.Contains(e.Error(), "line break") != (c.name == "a line break") {
+			t.Errorf("%s: %v", c.name, err)
+		}
 		if !errors.As(err, &e) || e.Problems[0].Source != c.bad || got != (config.Paths{}) {
 			t.Errorf("%s: %+v, %v", c.name, got, err)
 		}
