@@ -149,6 +149,15 @@ func TestZygoteGivesAll(t *testing.T) {
 			t.Errorf("%s: forked %v, spawned %v", what, pair[0], pair[1])
 		}
 	}
+	const hidden = `
+import os
+print([n for n in ("locks", "interrupts", "keys", "partitions", "timer_list") if os.path.exists("/proc/" + n) and open("/proc/" + n, "rb").read(1)],
+      os.statvfs("/tmp").f_files, bool(open("/proc/meminfo").read()))`
+	for name, i := range map[string]*instance{"forked": forked, "spawned": spawned} {
+		if out, _ := output(t, i, "hidden", hidden); out != fmt.Sprintf("[] %d True\n", sandbox.DefaultLimits().Memory>>14) {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
 	if f.Forked.Filters < 2 || len(f.Forked.Packages) > 0 {
 		t.Errorf("forked: %+v", f.Forked)
 	}
