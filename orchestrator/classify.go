@@ -189,7 +189,7 @@ func exceptionHint(exit wire.Exit, ev evidence) string {
 	case e.Name == "OSError" && (strings.Contains(e.Message, "Errno 28]") || strings.Contains(e.Message, "Errno 122]")):
 		return fmt.Sprintf("a disk was full: the workspace may hold %s, scratch and shared memory less", size(ev.Limits.Workspace))
 	case e.Name == "OSError" && strings.Contains(e.Message, "Errno 27]"):
-		return fmt.Sprintf("a file may hold %s", size(ev.Limits.FileSize))
+		return fmt.Sprintf("a file may hold %s", size(min(ev.Limits.FileSize, ev.Limits.Workspace)))
 	case e.Name == "OSError" && strings.Contains(e.Message, "Errno 24]"):
 		return fmt.Sprintf("a process may have %d files open", ev.Limits.OpenFiles)
 	}
