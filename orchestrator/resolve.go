@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"brig/orchestrator/sandbox"
 )
@@ -180,7 +181,11 @@ func unavailable(kind sandbox.Kind, err error) *Refusal {
 	if errors.As(err, &known) {
 		return &Refusal{kind, known.Code, known.Reason, known.Remedy}
 	}
-	return &Refusal{kind, CodeCouldNotTell, fmt.Sprintf("whether %s can be used could not be found out: %v", kind, err), "brig doctor"}
+	remedy := "brig doctor"
+	if errors.Is(err, syscall.EMFILE) {
+		remedy = "ulimit -n 1024"
+	}
+	return &Refusal{kind, CodeCouldNotTell, fmt.Sprintf("whether %s can be used could not be found out: %v", kind, err), remedy}
 }
 
 func unacknowledged(kind sandbox.Kind, acknowledged bool) *Refusal {
