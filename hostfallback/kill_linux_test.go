@@ -196,14 +196,6 @@ func (k *killing) kill(t testing.TB, whom string) {
 	}
 }
 
-// lost is the one way to survive, which decision 0026 explains: where neither the
-// kernel's namespaces nor a control group holds the tree, and supervisor and runner
-// are killed at once by somebody outside, nobody is left who knows a process that
-// had left its session, its parent and its environment behind.
-func (k *killing) lost(whom string) bool {
-	return !k.Group && !k.Process && k.d.How == "nameless" && whom == "supervisor+runner"
-}
-
 // gone waits until nothing is left and says how long that took.
 func (k *killing) gone(t testing.TB, whom string) time.Duration {
 	t.Helper()
@@ -213,9 +205,6 @@ func (k *killing) gone(t testing.TB, whom string) time.Duration {
 		switch patience := time.Since(begin); {
 		case left == "":
 			return patience
-		case patience > time.Second && k.lost(whom):
-			t.Logf("%s, %q killed: left, as the decision says: %s", k.d.How, whom, left)
-			return 0
 		case patience > 10*time.Second:
 			t.Errorf("%s, %q killed: left: %s", k.d.How, whom, left)
 			return patience

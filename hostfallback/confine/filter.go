@@ -24,6 +24,7 @@ const (
 	cloneThread       = 0x00010000 // CLONE_THREAD
 	closeRangeUnshare = 1 << 1     // CLOSE_RANGE_UNSHARE
 
+	rlimitRTTime = 15         // RLIMIT_RTTIME, see Rescue
 	prioUser     = 2          // PRIO_USER
 	ioprioUser   = 3          // IOPRIO_WHO_USER
 	everyProcess = 0xffffffff // kill(-1, …)
@@ -195,7 +196,23 @@ func (f Filter) Program(arch Arch) []Instruction {
 		a.giveBack(retAllow)
 	})
 	// Lowering the limits of another process of the user is a way to break it.
-	a.inspect(numbers["prlimit64"], func(a *assembler) { onlySelf(a, 0) })
+	// Its own it may lower, but for the one that is the instance's mark.
+	a.inspect(numbers["prlimit64"], func(a *assembler) {
+		a.load(offArg(0))
+		a.unless(opEqual, 0, errno(errnoEPERM))
+		a.load(offArg(1))
+		a.unless(opEqual, rlimitRTTime, retAllow)
+		for _, half := range []uint32{0, 4} { // of a pointer all bits count; without one it only asks
+			a.load(offArg(2) + half)
+			a.unless(opEqual, 0, errno(errnoEPERM))
+		}
+		a.giveBack(retAllow)
+	})
+	a.inspect(numbers["setrlimit"], func(a *assembler) {
+		a.load(offArg(0))
+		a.ifThen(opEqual, rlimitRTTime, errno(errnoEPERM))
+		a.giveBack(retAllow)
+	})
 	a.inspect(numbers["setpriority"], func(a *assembler) {
 		a.load(offArg(0))
 		a.ifThen(opEqual, prioUser, errno(errnoEPERM)) // every process of the user, even with who 0

@@ -15,6 +15,11 @@ func (h *helper) limits() error {
 	if h.plan.without("rlimits") {
 		return h.affinity()
 	}
+	marked, err := setMark(h.plan.Token)
+	if err != nil {
+		return err
+	}
+	h.report.Mark = marked
 	processes := uint64(l.Processes)
 	if !h.order.Namespace.Applied {
 		// The kernel counts every task of the user. In a user namespace of its own

@@ -69,12 +69,13 @@ type Report struct {
 	Namespace  Layer             `json:"namespace"`  // users, mounts and System V objects of its own
 	Namespaces Namespaces        `json:"namespaces"` // what else of that kind; empty unless Namespace was applied
 	Cgroup     Cgroup            `json:"cgroup"`
-	PrivateShm bool              `json:"private_shm"` // /dev/shm is the instance's own
-	SharedShm  bool              `json:"shared_shm"`  // /dev/shm of the machine is granted
-	Limits     map[string]uint64 `json:"limits"`      // rlimits by name, as getrlimit answered after they were set
-	CPUs       int               `json:"cpus"`        // processors it may use
-	Processors []int             `json:"processors"`  // their numbers, as sched_getaffinity answered last
-	Narrowed   bool              `json:"narrowed"`    // they are fewer than brig may use
+	PrivateShm bool              `json:"private_shm"`    // /dev/shm is the instance's own
+	SharedShm  bool              `json:"shared_shm"`     // /dev/shm of the machine is granted
+	Limits     map[string]uint64 `json:"limits"`         // rlimits by name, as getrlimit answered after they were set
+	CPUs       int               `json:"cpus"`           // processors it may use
+	Processors []int             `json:"processors"`     // their numbers, as sched_getaffinity answered last
+	Mark       uint64            `json:"mark,omitempty"` // by which Rescue finds its processes; 0: none, as where a process namespace holds them
+	Narrowed   bool              `json:"narrowed"`       // they are fewer than brig may use
 	NoNewPrivs bool              `json:"no_new_privs"`
 	CapEff     string            `json:"cap_eff"`   // hex, as capget answered after they were dropped
 	Kept       []int             `json:"kept"`      // descriptors that stay open when the runner starts

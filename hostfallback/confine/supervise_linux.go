@@ -22,6 +22,9 @@ import (
 const (
 	startTimeout = 10 * time.Second // for the helper to become the runner
 	sweepTimeout = 4 * time.Second  // for killed processes to be gone
+
+	// runnerGrace is how long the runner may live on in a sweep while there is anybody below it.
+	runnerGrace = 100 * time.Millisecond
 )
 
 // supervise is the supervisor: it starts one instance and outlives it. It stays
@@ -48,6 +51,7 @@ type supervisor struct {
 	control, status *os.File
 	plan            Plan
 	lock            *os.File
+	alone           bool          // the runner's end is that of everything below it
 	members         func() []int  // the processes of the instance; nil: whatever is below this one
 	group           *cgroup       // of the instance; nil does nothing
 	ordered         chan struct{} // closed when the control pipe ends or a signal asks for the end
@@ -96,6 +100,7 @@ func (s *supervisor) run() error {
 		return err
 	}
 	report.Cgroup = s.group.told()
+	s.alone = report.Namespaces.Process.Applied
 	if s.plan.without("watch") {
 		s.plan.Limits = Limits{}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,33 +44,47 @@ func reap(runner int) reaping {
 }
 
 // sweep kills everything below this process until nothing is left. Killing the
-// known ones once is not enough: they fork while they are being listed.
+// known ones once is not enough: they fork while they are being listed, so each is
+// killed as soon as it is found.
+//
+// The runner is asked to end and killed last, where its end is not that of all by
+// itself: should this process be killed at this moment, it is the only one left
+// that knows what has lost its parent.
 func (s *supervisor) sweep(ended *Ended, r reaping) {
 	begin := time.Now()
-	deadline := begin.Add(sweepTimeout)
 	killed := make(map[int]bool)
+	defer func() { ended.Killed, ended.Took = len(killed), time.Since(begin) }()
+	last, asked := !s.alone && !s.group.told().Kill, false
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
 		select {
 		case <-r.done:
-			ended.Killed, ended.Took = len(killed), time.Since(begin)
 			s.noteExit(ended, r)
 			return
 		case <-pause.C:
 		}
-		left := s.tree()
-		if time.Now().After(deadline) {
-			ended.Killed, ended.Left, ended.Took = len(killed), left, time.Since(begin)
-			return
-		}
-		for _, pid := range s.group.kill(left) {
-			killed[pid] = true
-		}
-		for _, pid := range left {
-			if unix.Kill(pid, unix.SIGKILL) == nil {
+		if s.group.told().Kill {
+			for _, pid := range s.group.kill(descendants(os.Getpid())) {
 				killed[pid] = true
 			}
+		}
+		left := walk(os.Getpid(), func(pid int) {
+			signal := unix.SIGKILL
+			if last && pid == r.pid {
+				if asked {
+					return
+				}
+				signal, asked = unix.SIGTERM, true
+			}
+			if unix.Kill(pid, signal) == nil {
+				killed[pid] = true
+			}
+		})
+		last = last && len(left) > 1 && time.Since(begin) < runnerGrace
+		if time.Since(begin) > sweepTimeout {
+			ended.Left = left
+			return
 		}
 		pause.Reset(2 * time.Millisecond)
 	}
@@ -105,17 +118,29 @@ func (e *Ended) setExit(status unix.WaitStatus) {
 }
 
 // descendants lists the processes below root as far as they can be seen, root itself left out.
-func descendants(root int) []int {
-	var found []int
-	for queue := []int{root}; len(queue) > 0; {
+func descendants(root int) []int { return walk(root, func(int) {}) }
+
+// walk does the same, and hands out each process as soon as it is found: those
+// that fork and end are others by the end of the list. What it does to a process
+// must not hide its children before they are listed, so it sees those first.
+func walk(root int, found func(pid int)) []int {
+	var all []int
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
 		children, ok := childrenOf(queue[0])
 		if !ok && queue[0] == root {
-			return descendantsByParent(root)
+			all = descendantsByParent(root)
+			for _, pid := range all {
+				found(pid)
+			}
+			return all
 		}
-		found = append(found, children...)
-		queue = append(queue[1:], children...)
+		if queue[0] != root {
+			found(queue[0])
+		}
+		all = append(all, children...)
+		queue = append(queue, children...)
 	}
-	return found
+	return all
 }
 
 // childrenOf reads the children of all threads of a process. Kernels may be
@@ -223,67 +248,4 @@ func statusField(status, name string) string {
 		return fields[0]
 	}
 	return ""
-}
-
-// Rescue kills what a killed supervisor could not: whatever is below runner, every
-// process in its session, and every one whose environment carries the mark of
-// token. It returns those that would not die. The runner comes last, because what
-// loses its parent becomes its child while it lives: a process that left the session
-// and wiped its environment is found there and, once the runner is gone, nowhere.
-func Rescue(token string, runner int) []int {
-	begin := time.Now()
-	for {
-		var left []int
-		if time.Since(begin) < sweepTimeout/2 {
-			left = orphansOf(runner)
-		}
-		if len(left) == 0 {
-			for _, pid := range processes() {
-				if belongs(pid, token, runner) {
-					left = append(left, pid)
-				}
-			}
-		}
-		for _, pid := range left {
-			_ = unix.Kill(pid, unix.SIGKILL) // it shows again if it lives
-		}
-		if len(left) == 0 || time.Since(begin) > sweepTimeout {
-			return left
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
-// orphansOf lists what lives below a runner, if that is still the leader of its session.
-func orphansOf(runner int) []int {
-	if runner <= 0 || statField(runner, 3) != strconv.Itoa(runner) {
-		return nil
-	}
-	return slices.DeleteFunc(descendants(runner), func(pid int) bool {
-		state := statField(pid, 0)
-		return state == "Z" || state == ""
-	})
-}
-
-func belongs(pid int, token string, runner int) bool {
-	if statField(pid, 0) == "Z" || pid == os.Getpid() {
-		return false
-	}
-	if runner > 0 && statField(pid, 3) == strconv.Itoa(runner) {
-		return true
-	}
-	if token == "" {
-		return false
-	}
-	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false // not ours, or it has ended
-	}
-	mark := []byte(Marker + "=" + token)
-	for _, entry := range bytes.Split(environ, []byte{0}) {
-		if bytes.Equal(entry, mark) {
-			return true
-		}
-	}
-	return false
 }

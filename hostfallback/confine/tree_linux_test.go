@@ -255,6 +255,54 @@ func TestRescue(t *testing.T) {
 	}
 }
 
+// TestRescueNameless: where no kernel's means hold the tree, and supervisor and
+// runner are killed at once, what gave up session, parent and environment is found
+// by its mark, which it can neither lower nor raise.
+func TestRescueNameless(t *testing.T) {
+	orphanage(t)
+	times := 5
+	if os.Getenv("BRIG_TEST_LONG") != "" {
+		times = 100
+	}
+	program := `
+import os, resource, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork(): os._exit(0)
+    mark = resource.getrlimit(15)
+    for new in (0, 0), (0, mark[1]), (mark[0], mark[1] - 1), (mark[0], mark[1] + 1), (-1, -1):
+        try: resource.setrlimit(15, new)
+        except (OSError, ValueError): pass
+        else: print("it lost its mark", flush=True)
+    code = "import os, time; print('ready', flush=True); os.closerange(0, 3); time.sleep(600)"
+    os.execve(sys.executable, ["x", "-I", "-S", "-c", code], {})
+os.wait(); time.sleep(600)`
+	for range times {
+		p := basePlan(t, python, "-I", "-c", program)
+		i := launch(t, p, answers("newpid", unix.EPERM))
+		s := i.started()
+		if s.Report.Mark != mark(p.Token) {
+			t.Fatalf("the mark is %d, want %d", s.Report.Mark, mark(p.Token))
+		}
+		i.ready("ready")
+		for _, pid := range []int{i.cmd.Process.Pid, s.PID} {
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+		i.wait()
+		if Rescue(p.Token+"x", s.PID); len(living()) != 1 {
+			t.Fatalf("control: %v survive the rescue of another", living())
+		}
+		begin := time.Now()
+		if left := Rescue(p.Token, s.PID); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		awaitNothing(t, 0)
+		t.Logf("gone after %s", time.Since(begin))
+	}
+}
+
 // TestHostileName: a process chooses its own name, and the name stands in the
 // middle of the line that is parsed.
 func TestHostileName(t *testing.T) {

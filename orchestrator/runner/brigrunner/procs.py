@@ -47,7 +47,8 @@ class Tree:
     def kill_all(self, ended, seconds=2.0):
         """Kills everything below until nothing is left; returns how many that were.
 
-        Killing and reaping repeat, because what is being killed may fork.
+        Killing and reaping repeat, because what is being killed may fork. A child
+        is killed as soon as it is found: by the end of a list it may be another.
         """
         self.reap(ended)
         before = set(ended)
@@ -56,6 +57,9 @@ class Tree:
         while True:
             if self.pid == 1:
                 _kill(-1)  # the kernel's own loop; nothing that forks escapes it
+            if self._children:
+                for pid in self._children_of(self.pid):  # of all orphans as well
+                    _kill(pid)
             for pid in self.below():
                 _kill(pid)
             if not self.reap(ended) or time.monotonic() > until:

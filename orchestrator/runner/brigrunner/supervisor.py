@@ -18,6 +18,7 @@ CONGESTED = 1 << 20  # bytes that wait for brig; beyond, the worker has to wait 
 REPORTS_AT_ONCE = 64
 GATHER_SECONDS = 0.002  # small writes are left alone for so long, to be read together
 GATHER_BELOW = 64 << 10
+LAST_SECONDS = 10     # for what is below this process, before it ends
 FAREWELL_SECONDS = 1  # for what brig has not read yet, once this process was asked to end
 
 
@@ -129,9 +130,9 @@ class Supervisor:
         self.end(0)
 
     def end(self, status):
-        """Ends everything below and this process."""
+        """Ends everything below and this process: nobody else may be left to do it."""
         try:
-            self.tree.kill_all(self.ended)
+            self.tree.kill_all(self.ended, LAST_SECONDS)
         finally:
             os._exit(status)
 
