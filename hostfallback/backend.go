@@ -238,7 +238,7 @@ func (b *Backend) planIn(dir string, base sandbox.Base, in interpreter, script, 
 	inet := base.Network == sandbox.NetworkAllow
 	plan := confine.Plan{
 		Token:   token,
-		Command: []string{in.About.Executable, "-I", "-u", script},
+		Command: command(in, script),
 		Env:     environment(token, scratch, in, cpus),
 		Home:    home,
 		Policy: confine.Policy{
@@ -257,6 +257,17 @@ func (b *Backend) planIn(dir string, base sandbox.Base, in interpreter, script, 
 	}
 	b.options.spoil(&plan)
 	return plan, release, nil
+}
+
+// command starts the runner. Where its worker is a fork, the module site is left
+// to that: code of installed packages, which it may run, does not run in the half
+// that judges, and both halves get ready at the same time.
+func command(in interpreter, script string) []string {
+	if !forksHere || in.About.Implementation != "CPython" {
+		return []string{in.About.Executable, "-I", "-u", script}
+	}
+	path := strings.Join(in.About.Path, string(filepath.ListSeparator))
+	return []string{in.About.Executable, "-I", "-S", "-X", "brig_path=" + path, "-u", script}
 }
 
 // network reads what is not known as deny.

@@ -166,7 +166,7 @@ func pretender(t *testing.T, script string) string {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "python")
 	answer, err := json.Marshal(about{
-		Version: [3]int{3, 11, 0}, Implementation: "cpython", Executable: path, Prefixes: []string{"/usr"}, Path: []string{dir}, Loaded: []string{},
+		Version: [3]int{3, 11, 0}, Implementation: "cpython", Executable: path, Prefixes: []string{"/usr", dir}, Path: []string{dir}, Loaded: []string{},
 	})
 	if err != nil {
 		t.Fatal(err)

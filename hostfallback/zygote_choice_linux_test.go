@@ -163,11 +163,11 @@ func count(t *testing.T, dir string) int {
 }
 
 // TestZygoteIsAnInterpreter: what a start does that the zygote leaves out is made
-// up for in the session.
+// up for in the session, and also in an instance that was started by itself, which
+// leaves the module site to its worker.
 func TestZygoteIsAnInterpreter(t *testing.T) {
 	needWhole(t)
 	b, dir := warmBackend(t, testBase())
-	i := openForked(t, b, testBase(), dir)
 	const program = `
 import multiprocessing, os, subprocess, sys
 print("exit" in dir(__builtins__) or hasattr(__builtins__, "exit"), any("packages" in p for p in sys.path), subprocess._args_from_interpreter_flags())
@@ -180,7 +180,9 @@ with multiprocessing.Pool(2) as pool:
     print(pool.map(abs, [-1, -2]))
 `
 	want := "True True ['-I']\nTrue True True\n0 0\n[1, 2]\n"
-	if out, _ := output(t, i, "r1", program); out != want {
-		t.Errorf("%q, want %q", out, want)
+	for name, i := range map[string]*instance{"forked": openForked(t, b, testBase(), dir), "by itself": openInstance(t, testBackend(t), testBase()).(*instance)} {
+		if out, _ := output(t, i, "r1", program); out != want {
+			t.Errorf("%s: %q, want %q", name, out, want)
+		}
 	}
 }

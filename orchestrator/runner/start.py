@@ -1,5 +1,6 @@
 """Starts the runner: python3 -I -u start.py, frames on descriptors 0 and 1.
-With the argument zygote it starts one that runners are forked from.
+With the argument zygote it starts one that runners are forked from. With -S and
+-X brig_path=... installed packages come in the worker only.
 
 The supervisor loop returns only in a forked worker; what user code raises there
 must not show the supervisor's frames, so the worker starts from here. Where
@@ -20,12 +21,18 @@ def main():
         boot = spawn.boot(mode.WORKER)
         sys.path.remove(directory)
     else:
+        late = None
         if sys.argv[1:] == ["zygote"]:
             from brigrunner import zygote as half
         else:
             from brigrunner import supervisor as half
+            if sys.flags.no_site:
+                from brigrunner import late
         sys.path.remove(directory)
+        late = late if late and late.wanted() else None
         boot = half.main(directory)
+        if late:
+            late.enter()
     from brigrunner import worker
     worker.main(boot)
 

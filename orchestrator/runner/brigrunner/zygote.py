@@ -21,7 +21,7 @@ import time
 from _signal import SIG_DFL, SIGCHLD, SIGINT, SIG_IGN, set_wakeup_fd, signal
 from _socket import AF_UNIX, CMSG_SPACE, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 
-from . import narrow, native, own, sources, supervisor, text
+from . import late, narrow, native, own, supervisor, text
 
 ORDERS = 0    # descriptor: from brig's supervisor and back
 PROC = 3      # descriptor: a /proc that can be written to, of this process namespace
@@ -47,19 +47,10 @@ def main(directory):
     if not zygote.sited:
         # Only here, in a worker: installed packages may run code of theirs when an
         # interpreter starts, and neither the zygote nor what confines a session trusts them.
-        enter_site()
+        late.enter_site()
         sys.modules.pop("resource", None)  # user code may have one of its own by this name
-    if "subprocess" in sys.modules:
-        start_in_full(sys.modules["subprocess"])
-    else:
-        sys.meta_path.insert(0, sources.Finder({"subprocess": start_in_full}))
+    late.hide()
     return boot
-
-
-def start_in_full(subprocess):
-    """Keeps interpreters that user code starts from getting the flag that keeps site away from this one."""
-    flags = subprocess._args_from_interpreter_flags
-    subprocess._args_from_interpreter_flags = lambda: [flag for flag in flags() if flag != "-S"]
 
 
 class Zygote:
@@ -192,7 +183,7 @@ def warm(directory, order):
         __import__(name)
     ready.source_hash(directory)
     if order["packages"]:
-        enter_site()
+        late.enter_site()
     for name in order["packages"]:
         if time.monotonic() > until:
             break
@@ -204,13 +195,6 @@ def warm(directory, order):
     gc.collect()
     gc.freeze()
     return {"packages": came, "threads": len(os.listdir("/proc/self/task")), "seconds": time.monotonic() - begin}
-
-
-def enter_site():
-    """Makes installed packages importable, as an interpreter's start does."""
-    import site
-    site.main()
-    own.trusted.rebase(sys.path)
 
 
 def become(order):
