@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -31,6 +32,11 @@ var clingers string
 // clinging are the ways in which processes try to outlive their instance.
 func clinging() []string {
 	return []string{"children", "setsid", "daemon", "chains", "deaf", "stopped", "stuck", "threads", "nameless"}
+}
+
+// killings are who is killed at once; nobody: the end is ordered.
+func killings() []string {
+	return []string{"", "brig", "supervisor", "runner", "brig+supervisor", "brig+runner", "supervisor+runner"}
 }
 
 // means are what ends a tree, each by itself.
@@ -322,7 +328,7 @@ func TestKill(t *testing.T) {
 	if os.Getenv("BRIG_TEST_LONG") != "" {
 		times = 100
 	}
-	kinds := []string{"", "brig", "supervisor", "runner", "brig+supervisor", "brig+runner", "supervisor+runner"}
+	kinds := killings()
 	dir := t.TempDir()
 	poorNamed(t, dir, means())
 	turn := 0
@@ -368,7 +374,7 @@ func TestKill(t *testing.T) {
 }
 
 // check sees to it that an instance has what the name of its means says.
-func (k *killing) check(t *testing.T, name string) {
+func (k *killing) check(t testing.TB, name string) {
 	t.Helper()
 	want := map[string][2]bool{"sweep": {false, false}, "group": {true, false}, "pid namespace": {false, true}, "all of them": {true, true}}[name]
 	if got := [2]bool{k.Group, k.Process}; got != want {
@@ -377,25 +383,50 @@ func (k *killing) check(t *testing.T, name string) {
 	}
 }
 
-// BenchmarkKill is the time from the kill to nothing left.
+// killAim is what the time to nothing left is measured against.
+const killAim = 250.0 // milliseconds
+
+// BenchmarkKill is the time from the kill to nothing left, for each means and each
+// way to cling: half of the ends, the longest, and that as a part of the aim. Every
+// way to kill has its turn; -benchtime 100x is a hundred ends in a row.
 func BenchmarkKill(b *testing.B) {
 	dir := b.TempDir()
-	poorNamed(b, dir, means())
-	for name, d := range means() {
+	all := means()
+	poorNamed(b, dir, all)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		var whole samples
 		for _, how := range clinging() {
 			b.Run(strings.ReplaceAll(name, " ", "-")+"/"+how, func(b *testing.B) {
 				var took samples
-				d := d
+				d := all[name]
 				d.How = how
-				for b.Loop() {
+				for n := range max(b.N, len(killings())) {
+					whom := killings()[n%len(killings())]
 					k := lay(b, dir, d, true)
-					k.kill(b, "")
-					took = append(took, float64(k.gone(b, "in order"))/1e6)
+					k.check(b, name)
+					k.kill(b, whom)
+					took = append(took, float64(k.gone(b, whom))/1e6)
 					k.bury()
 				}
-				took.report(b, "gone")
-				b.ReportMetric(slices.Max(took), "gone-ms-max")
+				took.judge(b)
+				whole = append(whole, took...)
 			})
 		}
+		b.Run(strings.ReplaceAll(name, " ", "-")+"/whole", func(b *testing.B) {
+			if len(whole) > 0 {
+				whole.judge(b)
+			}
+		})
 	}
+}
+
+// judge reports what one row of the table says.
+func (s samples) judge(b *testing.B) {
+	over := slices.DeleteFunc(slices.Clone(s), func(ms float64) bool { return ms <= killAim })
+	b.ReportMetric(0, "ns/op") // most of that is the start
+	b.ReportMetric(float64(len(s)), "ends")
+	b.ReportMetric(s.median(), "p50-ms")
+	b.ReportMetric(slices.Max(s), "max-ms")
+	b.ReportMetric(slices.Max(s)/killAim, "max/aim")
+	b.ReportMetric(float64(len(over)), "above-aim")
 }
