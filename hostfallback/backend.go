@@ -170,7 +170,7 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 		return nil, err
 	}
 	prepared := newInstance(n.process, n.started, base, in, workspace, n.release)
-	prepared.refused = n.refused
+	prepared.refused, prepared.hash = n.refused, b.held.trusted()
 	if err := prepared.greet(ctx); err != nil {
 		return nil, errors.Join(err, prepared.Close(context.WithoutCancel(ctx)))
 	}

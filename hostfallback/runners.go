@@ -25,25 +25,42 @@ const lockSuffix = ".lock"
 type runners struct {
 	mu      sync.Mutex
 	release func() // nil: nothing was installed yet
+	script  string // that was installed
+	hash    string // of the runner; it takes longer than the look whether its files are as they were
 }
 
 func (o Options) runners() string { return filepath.Join(o.Cache, "runner") }
 
 // install makes sure that the runner's files are in place, and that they stay.
 func (b *Backend) install() (script string, err error) {
-	if script, err = runner.Install(b.options.runners()); err != nil {
-		return "", err
+	if script, ok := b.held.installed(); ok && runner.Intact(script) {
+		return script, nil
 	}
 	b.held.mu.Lock()
 	defer b.held.mu.Unlock()
-	if b.held.release != nil {
-		return script, nil
+	if script, err = runner.Install(b.options.runners()); err != nil || b.held.release != nil {
+		return script, err
 	}
 	if b.held.release, err = share(filepath.Dir(script) + lockSuffix); err != nil {
 		return "", fmt.Errorf("hold the runner's files: %w", err)
 	}
+	b.held.script, b.held.hash = script, runner.Hash()
 	// Another brig may have removed them before they were held.
 	return runner.Install(b.options.runners())
+}
+
+// installed is the runner's program, if it was installed and is held.
+func (r *runners) installed() (script string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.script, r.release != nil
+}
+
+// trusted is the hash of the runner that was installed.
+func (r *runners) trusted() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hash
 }
 
 func (r *runners) drop() {
@@ -51,7 +68,7 @@ func (r *runners) drop() {
 	defer r.mu.Unlock()
 	if r.release != nil {
 		r.release()
-		r.release = nil
+		r.release = nil // what stays noted is of this program, and the same for good
 	}
 }
 

@@ -25,6 +25,9 @@ func Install(dir string) (script string, err error) {
 	return script, nil
 }
 
+// Intact tells whether what Install wrote is still there, unchanged.
+func Intact(script string) bool { return intact(filepath.Dir(script)) }
+
 func install(dir, target string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
