@@ -280,7 +280,7 @@ func notesOnWindows(e evidence) []string {
 		out = append([]string{"this is " + w.Emulated + " and no Windows: it accepts limits and levels without keeping them"}, out...)
 	}
 	if e.base.Mode == sandbox.ModeOff {
-		out = append([]string{"not sandboxed: host.sandbox is off, and the code runs with all rights of the user"}, out...)
+		out = append([]string{"not sandboxed: host.sandbox is off, and the code runs as the user, with nothing between it and the files"}, out...)
 	}
 	return out
 }

@@ -21,7 +21,7 @@ func notes(e evidence) []string {
 		"how busy the machine is can be read in /proc",
 	}
 	if e.base.Mode == sandbox.ModeOff {
-		out = append([]string{"not sandboxed: host.sandbox is off, and the code runs with all rights of the user"}, out...)
+		out = append([]string{"not sandboxed: host.sandbox is off, and the code runs as the user, with nothing between it and the files"}, out...)
 	}
 	if !e.root() {
 		out = append(out, "that a file exists, its size and its times can be asked for outside the workspace, path by path")
@@ -38,7 +38,7 @@ func notes(e evidence) []string {
 		out = append(out, "a socket file that somebody makes in the directories of the system or of the interpreter while the session lives can be reached")
 	}
 	if r.Landlock.Applied {
-		out = append(out, "a program written into the workspace cannot be started by its path, but its content can be run from memory, as confined as everything else")
+		out = append(out, "a program written into the workspace cannot be started by its path, but an interpreter can run it, as confined as everything else")
 	}
 	if r.Seccomp.Applied && !r.Seccomp.Filter.Metadata {
 		out = append(out, "changing a file's mode, owner or times is refused everywhere, also in the workspace")

@@ -16,7 +16,7 @@ const (
 	remedyDocker = "start a Docker engine, or accept the gap"
 	remedyKernel = "use a kernel of 6.12 or newer with Landlock and seccomp, or start a Docker engine"
 	remedyOn     = "set host.sandbox to best-effort"
-	remedyDoctor = "brig doctor"
+	remedyReport = "report what this prints: brig selftest --backend host --evidence"
 )
 
 // Codes of reasons that the posture finds by itself; the others are those of the
@@ -60,7 +60,7 @@ func reasons() []reason {
 func posixReasons() []reason {
 	return []reason{
 		{confine.CodeOff, "host.sandbox is off", remedyOn},
-		{confine.CodeNotAsked, "it was not asked for", remedyDoctor},
+		{confine.CodeNotAsked, "it was not asked for", remedyReport},
 		{
 			confine.CodeUsernsAppArmor, "AppArmor keeps programs it does not know from using user namespaces",
 			"sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or start a Docker engine",
@@ -101,7 +101,7 @@ func posixReasons() []reason {
 		{codeTCPOnly, "Landlock sees plain TCP only, and there is no filter", remedyKernel},
 		{confine.CodeSeccompNotBuilt, "this kernel was built without system call filters", remedyKernel},
 		{confine.CodeSeccompArch, "brig has no system call filter for this processor", remedyDocker},
-		{codeCapabilities, "capabilities were left that can undo mounts", remedyDoctor},
+		{codeCapabilities, "capabilities were left that can undo mounts", remedyReport},
 		{codeNprocRoot, "the kernel does not bound root", "do not run brig as root"},
 		{codeNprocUser, "the kernel counts all processes of the user, so programs outside use up the limit and free it", remedyDocker},
 		{
@@ -120,15 +120,15 @@ func posixReasons() []reason {
 		{codeAffinity, "code can choose other processors for itself", remedyDocker},
 		{codeNotDivided, "processors cannot be divided without a control group", remedyDocker},
 		{codeSharedKernel, "the code shares the kernel of this machine", "start a Docker engine with the gVisor runtime and set docker.runtime to runsc"},
-		{codeNotWatched, "nobody watches the limit for the whole tree of processes", remedyDoctor},
-		{codeNotApplied, "it was not applied", remedyDoctor},
-		{codeVisible + "files", "there is no root of its own, for the reason that the row gives", remedyDoctor},
-		{codeVisible + "processes", "there is no process namespace, for the reason that the row gives", remedyDoctor},
-		{codeVisible + "network", "there is no network namespace, for the reason that the row gives", remedyDoctor},
+		{codeNotWatched, "nobody watches the limit for the whole tree of processes", remedyReport},
+		{codeNotApplied, "it was not applied", remedyReport},
+		{codeVisible + "files", "there is no root of its own, for the reason that the row gives", remedyReport},
+		{codeVisible + "processes", "there is no process namespace, for the reason that the row gives", remedyReport},
+		{codeVisible + "network", "there is no network namespace, for the reason that the row gives", remedyReport},
 		{codeEndable, "no layer here keeps signals from them", remedyKernel},
-		{codeDescriptors, "descriptors were open when the runner started, beside its three pipes", remedyDoctor},
-		{codeVariable, "the runner was started with variables that are not on brig's list", remedyDoctor},
-		{codeProbeDisagree, "it was reported as applied, and an attempt from inside succeeded all the same", remedyDoctor},
+		{codeDescriptors, "descriptors were open when the runner started, beside its three pipes", remedyReport},
+		{codeVariable, "the runner was started with variables that are not on brig's list", remedyReport},
+		{codeProbeDisagree, "it was reported as applied, and an attempt from inside succeeded all the same", remedyReport},
 	}
 }
 
@@ -143,7 +143,7 @@ func why(code string) reason {
 	if code != "" {
 		cause += ", for the reason " + code
 	}
-	return reason{codeNotApplied, cause, remedyDoctor}
+	return reason{codeNotApplied, cause, remedyReport}
 }
 
 // whyABI is why of a code with the ABI of Landlock in it.

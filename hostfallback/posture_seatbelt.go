@@ -167,7 +167,7 @@ func (e evidence) seatbeltNotes() []string {
 		"the kernel is shared with the machine",
 	}
 	if e.base.Mode == sandbox.ModeOff {
-		out = append([]string{"not sandboxed: host.sandbox is off, and the code runs with all rights of the user"}, out...)
+		out = append([]string{"not sandboxed: host.sandbox is off, and the code runs as the user, with nothing between it and the files"}, out...)
 	}
 	if e.report.Seatbelt.Applied {
 		out = append(out,

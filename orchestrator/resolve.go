@@ -194,7 +194,7 @@ func unacknowledged(kind sandbox.Kind, acknowledged bool) *Refusal {
 	}
 	return &Refusal{
 		kind, CodeUnacknowledged,
-		fmt.Sprintf("the %s sandbox can restrict neither files nor system calls here, so code would run with all your rights", kind),
+		fmt.Sprintf("the %s sandbox can restrict neither files nor system calls here, so code would run as your user, with nothing between it and your files", kind),
 		acceptCommand,
 	}
 }

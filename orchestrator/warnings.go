@@ -20,11 +20,11 @@ func Warnings(r Resolution, p sandbox.Posture) []string {
 	var out []string
 	switch {
 	case r.Mode == sandbox.ModeOff:
-		out = append(out, notSandboxed+": host.sandbox is off, so code runs with all your rights")
+		out = append(out, notSandboxed+": host.sandbox is off, so code runs as your user, with nothing between it and your files")
 	case developmentOnly(r.Resolved):
 		out = append(out, "not contained: the "+string(r.Resolved)+" backend is for development only")
 	case bound && exposed(r, p):
-		out = append(out, "not contained: neither files nor system calls are restricted, so code runs with all your rights")
+		out = append(out, "not contained: neither files nor system calls are restricted, so code runs as your user, with nothing between it and your files")
 	}
 	if len(r.Opened) > 0 {
 		out = append(out, fmt.Sprintf("open: nothing restricts %s, because %s is %s; to close it, set %s to %s",
