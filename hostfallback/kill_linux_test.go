@@ -324,14 +324,14 @@ func poorNamed(t testing.TB, dir string, all map[string]deathbed) {
 // processes did to stay. The long run does each a hundred times in a row.
 func TestKill(t *testing.T) {
 	needWhole(t)
-	times := 2
+	times := 1
 	if os.Getenv("BRIG_TEST_LONG") != "" {
 		times = 100
 	}
 	kinds := killings()
 	dir := t.TempDir()
 	poorNamed(t, dir, means())
-	turn := 0
+	turn := rand.IntN(2 * len(kinds)) // so that many short runs see all
 	for name, d := range means() {
 		t.Run(name, func(t *testing.T) {
 			var took samples
@@ -350,8 +350,9 @@ func TestKill(t *testing.T) {
 					}
 					k.kill(t, whom)
 					patience := k.gone(t, whom)
-					if patience > 250*time.Millisecond {
-						t.Logf("%s, %q killed, clinging %v: nothing left after %s", how, whom, ready, patience)
+					if float64(patience)/1e6 > killAim {
+						load, _ := os.ReadFile("/proc/loadavg") // a machine that is busy with others has longer ends
+						t.Logf("%s, %q killed, clinging %v: nothing left after %s; load %s", how, whom, ready, patience, load)
 					}
 					took = append(took, float64(patience)/1e6)
 					k.bury()
