@@ -25,6 +25,9 @@ const (
 // acceptCommand is what a person types to acknowledge that nothing contains the code here.
 const acceptCommand = "brig run --accept-uncontained"
 
+// remedyContained is for a backend that is none; the engine is not asked for it.
+const remedyContained = "brig run --backend docker, or where no engine answers: brig run --backend host"
+
 // inputs are everything that a resolution depends on.
 type inputs struct {
 	Configured sandbox.Kind
@@ -118,15 +121,15 @@ func try(in inputs, kind sandbox.Kind) *Refusal {
 			return &Refusal{
 				kind, CodeDevelopment,
 				fmt.Sprintf("the %s backend contains nothing and is for development only", kind),
-				"brig run --backend docker",
+				remedyContained,
 			}
 		}
 	default:
-		return &Refusal{kind, CodeUnknown, fmt.Sprintf("there is no backend named %q", kind), "brig run --backend docker"}
+		return &Refusal{kind, CodeUnknown, fmt.Sprintf("there is no backend named %q", kind), remedyContained}
 	}
 	p, present := in.Probes[kind]
 	if !present {
-		return &Refusal{kind, CodeMissing, fmt.Sprintf("this build of brig has no %s backend", kind), "brig run --backend docker"}
+		return &Refusal{kind, CodeMissing, fmt.Sprintf("this build of brig has no %s backend", kind), remedyContained}
 	}
 	if p.Err != nil {
 		return unavailable(kind, p.Err)

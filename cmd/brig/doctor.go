@@ -47,8 +47,11 @@ type report struct{ findings []finding }
 
 func (r *report) add(section, name string, s state, remedy, format string, a ...any) {
 	lines := slices.DeleteFunc(strings.Split(remedy, "\n"), func(line string) bool {
-		return line == askDoctor || strings.HasSuffix(line, ": "+askDoctor) // this is it
+		return line == askDoctor || strings.HasPrefix(line, "for ") && strings.HasSuffix(line, ": "+askDoctor) // this is it
 	})
+	for i := range lines {
+		lines[i] = strings.TrimSuffix(lines[i], ", then: "+askDoctor)
+	}
 	remedy = strings.Join(lines, "\n")
 	r.findings = append(r.findings, finding{
 		Section: section, Name: name, State: s, Value: redact(fmt.Sprintf(format, a...)), Remedy: redact(remedy),
@@ -151,6 +154,7 @@ func (p *program) examine(ctx context.Context, r *report) {
 		return
 	}
 	var engine, host, sessions, tests, result report
+	var now orchestrator.Resolution
 	var wg sync.WaitGroup
 	wg.Go(func() { p.examineEngine(ctx, &engine, a, settings) })
 	wg.Go(func() { examineBackend(ctx, &host, a.host, settings.Config.BaseFor(sandbox.Host)) })
@@ -158,12 +162,19 @@ func (p *program) examine(ctx context.Context, r *report) {
 		if resolution, err := a.orchestrator.Resolve(ctx, ""); err != nil {
 			result.blame("result", "backend", stateProblem, err)
 		} else {
-			examineResolution(&result, resolution)
+			now = resolution
 		}
 	})
 	wg.Wait()
 	examineSessions(ctx, &sessions, a, settings.Config) // now that it is known which backends answer
-	p.examineSelftests(ctx, &tests, a, settings)
+	if len(result.findings) == 0 {
+		var first string
+		if now, first = p.afterTest(ctx, a, settings, now); first != "" {
+			result.add("result", "self-test", stateNote, "brig selftest --backend host", "%s", first)
+		}
+		examineResolution(&result, now)
+	}
+	p.examineSelftests(ctx, &tests, a, settings, now)
 	for _, part := range []report{engine, host, sessions, tests, result} {
 		r.findings = append(r.findings, part.findings...)
 	}
@@ -259,16 +270,17 @@ func examineSessions(ctx context.Context, r *report, a *assembly, c config.Confi
 }
 
 // examineSelftests tells what was seen when containment was really tried. That it
-// was not tried, or too long ago, is nothing that is wrong.
-func (p *program) examineSelftests(ctx context.Context, r *report, a *assembly, s settings) {
-	states := p.selftestStates(ctx, a, s)
+// was not tried, too long ago, or for something else than would run now, is nothing
+// that is wrong.
+func (p *program) examineSelftests(ctx context.Context, r *report, a *assembly, s settings, now orchestrator.Resolution) {
+	states := p.selftestStates(ctx, a, s, now)
 	if len(states) == 0 {
 		r.add("self-test", "last", stateNote, "brig selftest", "never run")
 	}
 	for _, t := range states {
 		judged := stateOK
 		switch {
-		case t.Stale != "":
+		case !t.Current || t.Stale != "":
 			judged = stateNote
 		case t.Holds == selftest.Weaker:
 			judged = stateProblem
@@ -280,6 +292,7 @@ func (p *program) examineSelftests(ctx context.Context, r *report, a *assembly, 
 }
 
 // examineResolution turns everything that is less than configured into problems.
+// What is as the user set it is said and is none.
 func examineResolution(r *report, resolution orchestrator.Resolution) {
 	name := string(resolution.Resolved)
 	if resolution.Err != nil {
@@ -289,6 +302,15 @@ func examineResolution(r *report, resolution orchestrator.Resolution) {
 	warnings := orchestrator.Warnings(resolution, sandbox.Posture{})
 	if len(warnings) == 0 {
 		r.add("result", "code runs in", stateOK, "", "%s, as configured", name)
+		return
+	}
+	chosen := resolution.Err == nil && !resolution.Degraded &&
+		(resolution.Mode == sandbox.ModeOff || len(resolution.Gaps) == 0 && len(resolution.Opened) > 0)
+	if chosen {
+		if resolution.Mode == sandbox.ModeOff {
+			warnings = warnings[:1] // the rows of the host have the rest
+		}
+		r.add("result", "code runs in", stateNote, "", "%s, as configured; %s", name, strings.Join(warnings, "; "))
 		return
 	}
 	r.add("result", "code runs in", stateProblem, remedy, "%s; %s", name, strings.Join(warnings, "; "))
@@ -310,7 +332,7 @@ func (p *program) printReport(r *report) {
 		}
 		value, more := f.Value, ""
 		if l := f.Layer; l != nil && l.Mechanism != "" && l.State != sandbox.Enforced {
-			value, more = redact(string(l.State)+": "+l.Mechanism), redact(l.Reason)
+			value, more = redact(stateWords(*l)+": "+l.Mechanism), redact(l.Reason)
 		}
 		fmt.Fprintf(out, "%s  %-18s %s\n", mark, f.Name, escapeLine(value))
 		if more != "" {

@@ -20,6 +20,12 @@ func (p *program) announce(r orchestrator.Resolution, posture sandbox.Posture) {
 	remedies := remediesOf(r, posture, sentences)
 	for i, sentence := range sentences {
 		word, rest, _ := strings.Cut(sentence, ": ")
+		if off := r.Err == nil && r.Mode == sandbox.ModeOff; off && word != "degraded" {
+			if i == 0 { // the user's own choice: one line says it, the rows and the JSON have the rest
+				p.tui.warn(strings.ToUpper(word) + ": " + escapeLine(rest))
+			}
+			continue
+		}
 		p.tui.warn(strings.ToUpper(word) + ": " + escapeLine(rest))
 		if i+1 == len(sentences) || remedies[i+1] != remedies[i] {
 			p.tui.hint(remedies[i])

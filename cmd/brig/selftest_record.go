@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"brig/orchestrator"
 	"brig/orchestrator/sandbox"
 	"brig/selftest"
 )
@@ -88,17 +89,46 @@ type selftestState struct {
 	Line    string         `json:"line"`
 	Started time.Time      `json:"started"`
 	Stale   string         `json:"stale,omitempty"` // why it does not count any more
+	Current bool           `json:"current"`         // it is about what would run now
 }
 
-func (p *program) selftestStates(ctx context.Context, a *assembly, s settings) []selftestState {
+// selftestStates are the earlier self-tests beside what would run now.
+func (p *program) selftestStates(ctx context.Context, a *assembly, s settings, now orchestrator.Resolution) []selftestState {
+	kind, variant := p.wouldRun(ctx, a, s, now)
 	var states []selftestState
 	for _, r := range p.remembered(ctx, a, s) {
-		states = append(states, selftestState{r.Backend, r.Variant, r.Holds, r.Line, r.Started, r.Stale})
+		current := r.Backend == kind && (variant == "" || r.Variant == variant)
+		states = append(states, selftestState{r.Backend, r.Variant, r.Holds, r.Line, r.Started, r.Stale, current})
 	}
 	return states
 }
 
+// wouldRun is the backend and variant that a self-test has to be about to say
+// anything of code that runs now. Without a variant all of the backend are.
+func (p *program) wouldRun(ctx context.Context, a *assembly, s settings, now orchestrator.Resolution) (sandbox.Kind, string) {
+	kind := now.Resolved
+	if now.Err != nil && refusedForWant(now) {
+		kind = sandbox.Host
+	}
+	switch kind {
+	case sandbox.Host:
+		return kind, string(s.Config.BaseFor(kind).Mode)
+	case sandbox.Docker:
+		// Where it cannot be told, each counts.
+		runtime, _, err := a.docker.Runtime(ctx, s.Config.BaseFor(kind))
+		if err != nil {
+			return kind, ""
+		}
+		return kind, runtime
+	}
+	return kind, ""
+}
+
 func (s selftestState) String() string {
+	if !s.Current {
+		return fmt.Sprintf("%s: tried on %s, not what would run now (%s)",
+			subjectName(s.Backend, s.Variant), s.Started.Local().Format("2006-01-02 15:04"), cut(s.Line, 60))
+	}
 	text := fmt.Sprintf("%s: %s (%s)", subjectName(s.Backend, s.Variant), cut(s.Line, 60), s.Started.Local().Format("2006-01-02 15:04"))
 	if s.Stale != "" {
 		text += "; stale: " + s.Stale
@@ -108,7 +138,7 @@ func (s selftestState) String() string {
 
 // again is the command that repeats it, where there is a reason to.
 func (s selftestState) again() string {
-	if s.Stale == "" && s.Holds == selftest.Held {
+	if !s.Current || s.Stale == "" && s.Holds == selftest.Held {
 		return ""
 	}
 	return "brig selftest --backend " + string(s.Backend)

@@ -57,7 +57,7 @@ func aboutHowLong(only []string) string {
 	if len(only) > 0 {
 		return ""
 	}
-	return ", about five seconds"
+	return ", five to ten seconds"
 }
 
 // repeatOf is the command that tries again what a report could not tell.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"brig/orchestrator"
@@ -46,6 +47,30 @@ func (p *program) hostReport(ctx context.Context, a *assembly, s settings) (late
 	return latest, counts
 }
 
+// afterTest is what a refused resolution comes to if the self-test that "brig run"
+// would make first sees everything hold, and the sentence that says so. Where none
+// would be made the resolution is as it was.
+func (p *program) afterTest(ctx context.Context, a *assembly, s settings, r orchestrator.Resolution) (orchestrator.Resolution, string) {
+	if r.Err == nil || !unverified(r.Err) {
+		return r, ""
+	}
+	if _, counts := p.hostReport(ctx, a, s); counts {
+		return r, ""
+	}
+	text := "brig run tests the host sandbox first (about ten seconds): " + r.Err.Reason
+	r.Refusals = slices.DeleteFunc(slices.Clone(r.Refusals), func(f orchestrator.Refusal) bool { return f.Code == orchestrator.CodeUnverified })
+	r.Err, r.Resolved, r.Mode, r.Degraded = nil, sandbox.Host, sandbox.ModeRequire, len(r.Refusals) > 0
+	base := s.Config.BaseFor(sandbox.Host)
+	if layers, err := a.host.Capabilities(ctx, base); err == nil && base.Network == sandbox.NetworkAllow {
+		for _, l := range layers {
+			if (l.ID == sandbox.NetOutbound || l.ID == sandbox.NetLoopback) && l.State != sandbox.Enforced {
+				r.Opened = append(r.Opened, l)
+			}
+		}
+	}
+	return r, text
+}
+
 // unverified tells whether nothing but the self-test stood in the way.
 func unverified(err error) bool {
 	var refused *orchestrator.RefusedError
@@ -59,7 +84,7 @@ func (p *program) verify(ctx context.Context, a *assembly, s settings, quiet boo
 		return false, refused
 	}
 	if !quiet {
-		p.tui.note("host.sandbox is require, and no self-test that counts was seen on this machine: testing the host sandbox now, once")
+		p.tui.note("host.sandbox is require, and no self-test that counts was seen on this machine: testing the host sandbox now, about ten seconds")
 	}
 	if err := a.orchestrator.Reconfigure(forTrials(s).Config); err != nil {
 		return false, err

@@ -25,7 +25,8 @@ func (p *program) statusCommand() *cobra.Command {
 each layer of containment would be there. It is a forecast: what held for a run
 is on its own result (brig run --json).
 
-Exit status 0 if code would run, 125 if it would be refused.`,
+Exit status 0 if code would run, also after a self-test that brig run would make
+first, 125 if it would be refused.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return p.status(c.Context(), asJSON) },
 	}
@@ -46,6 +47,7 @@ type statusAnswer struct {
 	Selftest   []selftestState         `json:"selftest,omitempty"` // the latest of each backend and variant
 	Layers     []sandbox.Layer         `json:"layers"`
 	Warnings   []string                `json:"warnings"`
+	TestsFirst string                  `json:"tests_first,omitempty"` // brig run tests the host sandbox before the code, and why
 	Consent    *consent                `json:"uncontained_accepted,omitempty"`
 }
 
@@ -76,9 +78,11 @@ func (p *program) lookAround(ctx context.Context, settings settings, a *assembly
 		return statusAnswer{}, err
 	}
 	s := statusAnswer{
-		Resolution: r, Layers: []sandbox.Layer{}, Warnings: []string{}, Sessions: sessionsOf(settings.Config),
+		Layers: []sandbox.Layer{}, Warnings: []string{}, Sessions: sessionsOf(settings.Config),
 		Engine: p.lookAtEngine(ctx, a, settings),
 	}
+	r, s.TestsFirst = p.afterTest(ctx, a, settings, r)
+	s.Resolution = r
 	if b := a.backend(r.Resolved); b != nil {
 		u := s.Engine.used
 		if b.Kind() != sandbox.Docker {
@@ -97,7 +101,7 @@ func (p *program) lookAround(ctx context.Context, settings settings, a *assembly
 		s.Consent = &c
 	}
 	s.Cleared = clearUp(ctx, a.orchestrator)
-	s.Selftest = p.selftestStates(ctx, a, settings)
+	s.Selftest = p.selftestStates(ctx, a, settings, r)
 	return s, nil
 }
 
@@ -133,6 +137,9 @@ func (p *program) printStatus(s statusAnswer) {
 	if c := s.Consent; c != nil {
 		fmt.Fprintf(out, "uncontained %s\n            %s\n", escapeLine(c.String()), escapeLine(c.revoke()))
 	}
+	if s.TestsFirst != "" {
+		p.tui.note("%s", escapeLine(s.TestsFirst))
+	}
 	p.announce(r, sandbox.Posture{})
 	if len(s.Layers) == 0 {
 		return
@@ -166,7 +173,7 @@ func (p *program) printEngine(e engineAnswer) {
 // printLayer shows one layer; a gap says why and what would close it.
 func (p *program) printLayer(l sandbox.Layer) {
 	out := p.tui.stdout
-	state := fmt.Sprintf("%-11s", l.State)
+	state := fmt.Sprintf("%-11s", stateWords(l))
 	if l.State != sandbox.Enforced {
 		state = out.styled(styleWarning, state)
 	}

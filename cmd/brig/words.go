@@ -58,9 +58,17 @@ func modeWords(m sandbox.Mode) string {
 	return string(m)
 }
 
+// stateWords is the state of a layer with the code by which docs/host.md explains it.
+func stateWords(l sandbox.Layer) string {
+	if l.State == sandbox.Enforced || l.Code == "" {
+		return string(l.State)
+	}
+	return fmt.Sprintf("%s [%s]", l.State, l.Code)
+}
+
 // layerWords is a layer in one line: its state, what holds it, and the gap.
 func layerWords(l sandbox.Layer) string {
-	parts := []string{string(l.State)}
+	parts := []string{stateWords(l)}
 	if l.Mechanism != "" {
 		parts = append(parts, l.Mechanism)
 	}
