@@ -51,7 +51,8 @@ func runLegit(t *testing.T, root bool) {
 	bare := bareImports(t)
 	for _, c := range columns() {
 		long := os.Getenv("BRIG_TEST_LONG") != ""
-		if c.bare || root && !c.root || root && !long && c.name != "N+L+S" {
+		usual := slices.Contains([]string{"off", "L+S", "M+L+S", "N+S", "-net", "N+L+S"}, c.name)
+		if c.bare || root && !c.root || root && !long && c.name != "N+L+S" || !long && !usual {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
