@@ -301,7 +301,11 @@ func (o Options) ask(ctx context.Context, path, runner string) (about, error) {
 		why += ": it is for another processor or system, or damaged"
 	}
 	// A program that does not know what -c means repeats the question in its complaint.
-	if said := errs.String(); !strings.Contains(said, firstLine(askProgram)) {
+	if said := errs.String(); strings.HasPrefix(said, "pyenv:") {
+		// Advice for a shell follows. What helps here is the interpreter itself.
+		return about{}, unavailable("python-broken", shimRemedy(path), err,
+			"%s is a shim of pyenv that finds no interpreter%s", path, quoted(firstLine(said)))
+	} else if !strings.Contains(said, firstLine(askProgram)) {
 		why += quoted(said)
 	}
 	return about{}, notPython(path, err, "asked about itself, it ends with "+why)
@@ -313,6 +317,16 @@ func answerOf(raw []byte) (about, bool) {
 	var a about
 	err := json.Unmarshal(raw, &a)
 	return a, err == nil && a.Version[0] > 0 && a.Implementation != "" && filepath.IsAbs(a.Executable)
+}
+
+// shimRemedy names an interpreter of the shim's name among the versions of pyenv.
+func shimRemedy(shim string) string {
+	root := filepath.Dir(filepath.Dir(shim))
+	found, _ := filepath.Glob(filepath.Join(root, "versions", "*", "bin", filepath.Base(shim))) // a bad pattern finds nothing
+	if len(found) == 0 {
+		return remedyConfigure
+	}
+	return "export BRIG_HOST_PYTHON=" + found[len(found)-1]
 }
 
 func notPython(path string, err error, why string) error {

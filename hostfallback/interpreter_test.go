@@ -186,3 +186,32 @@ func TestTooWide(t *testing.T) {
 		}
 	}
 }
+
+// TestShim: what pyenv says first is the reason, and a version that has it is the remedy.
+func TestShim(t *testing.T) {
+	root := t.TempDir()
+	if shimRemedy(filepath.Join(root, "shims", "python3.12")) != remedyConfigure {
+		t.Error("a version is named that is not there")
+	}
+	bin := filepath.Join(root, "versions", "3.12.4", "bin")
+	shims := filepath.Join(root, "shims")
+	if err := errors.Join(os.MkdirAll(bin, 0o755), os.MkdirAll(shims, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	real, shim := filepath.Join(bin, "python3.12"), filepath.Join(shims, "python3.12")
+	script := "#!/bin/sh\necho 'pyenv: python3.12: command not found' >&2\necho 'tip: see pyenv global' >&2\nexit 127\n"
+	if err := errors.Join(os.WriteFile(real, nil, 0o755), os.WriteFile(shim, []byte(script), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if got := shimRemedy(shim); got != "export BRIG_HOST_PYTHON="+real {
+		t.Errorf("remedy %q", got)
+	}
+	if isWindows {
+		return // pyenv for Windows is another program, and starts no scripts of sh
+	}
+	_, err := Options{}.ask(t.Context(), shim, root)
+	var known *sandbox.Unavailable
+	if !errors.As(err, &known) || !strings.Contains(known.Reason, "python3.12: command not found") || known.Remedy != "export BRIG_HOST_PYTHON="+real {
+		t.Errorf("%v", err)
+	}
+}
