@@ -89,10 +89,13 @@ const sleeper = "import time\nprint('ready', flush=True)\ntime.sleep(60)"
 
 // stubborn says every time that it heard an interrupt and goes on.
 const stubborn = `
-import sys, time
-print('ready', flush=True)
+import time
+said = False
 while True:
     try:
+        if not said:
+            said = True
+            print('ready', flush=True)
         time.sleep(60)
     except KeyboardInterrupt:
         print('heard', flush=True)
