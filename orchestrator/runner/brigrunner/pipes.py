@@ -45,3 +45,11 @@ else:
     def held(fd):
         """How many bytes a pipe holds."""
         return int.from_bytes(fcntl.ioctl(fd, FIONREAD, b"\0\0\0\0"), sys.byteorder)
+
+
+def complain(message):
+    """Says on the standard error of the whole instance what nobody else will say."""
+    try:
+        os.write(2, ("brig runner: " + message[:8192].rstrip() + "\n").encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass

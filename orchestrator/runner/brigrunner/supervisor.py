@@ -11,7 +11,7 @@ from _signal import SIG_IGN, SIGINT, signal
 
 from . import VERSION, calls, frames, link, native, output, outside, pipes, procs, ready, resume, runs, streams, text, verdict
 from .mode import PRIVATE, WINDOWS
-from .pipes import POLLIN, POLLOUT
+from .pipes import POLLIN, POLLOUT, complain
 
 HELLO_SECONDS = 10
 CONGESTED = 1 << 20  # bytes that wait for brig; beyond, the worker has to wait too
@@ -24,7 +24,6 @@ FAREWELL_SECONDS = 1  # for what brig has not read yet, once this process was as
 
 def main(directory, places=None):
     """Runs the supervisor. It returns, with a link.Boot, in forked workers only.
-
     places are workspace and scratch where those are known before brig says hello."""
     dumpable = native.harden()
     supervisor = Supervisor(directory, dumpable)
@@ -44,13 +43,6 @@ def main(directory, places=None):
         import traceback
         complain(traceback.format_exc())
         supervisor.end(70)
-
-
-def complain(message):
-    try:
-        os.write(2, ("brig runner: " + message[:8192].rstrip() + "\n").encode("utf-8", "backslashreplace"))
-    except OSError:
-        pass
 
 
 class Supervisor:
