@@ -25,6 +25,12 @@ import (
 // live makes a subject of a real backend, as cmd does, in directories of its own.
 func live(t *testing.T, kind sandbox.Kind) (selftest.Subject, selftest.Options) {
 	t.Helper()
+	return liveWith(t, kind, 0)
+}
+
+// liveWith does so with a host sandbox that keeps so many zygotes.
+func liveWith(t *testing.T, kind sandbox.Kind, zygotes int) (selftest.Subject, selftest.Options) {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		sandboxtest.Skip(t, "python3 on PATH", "none")
@@ -49,6 +55,7 @@ func live(t *testing.T, kind sandbox.Kind) (selftest.Subject, selftest.Options) 
 	host, err := hostfallback.New(hostfallback.Options{
 		Env: os.LookupEnv, Cache: ours["cache"], Runtime: ours["runtime"], Owner: own.ID(),
 		Protected: []string{ours["config"], ours["state"], ours["data"], ours["cache"], ours["runtime"]},
+		Zygotes:   hostfallback.ZygoteOptions{Most: zygotes, Workspaces: filepath.Join(ours["data"], "sessions")},
 	})
 	must(t, err)
 	settings := config.Default()
@@ -158,6 +165,38 @@ func TestRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRunForked attempts everything in sessions that are forked from a zygote: they
+// hold what sessions hold that were started by themselves.
+func TestRunForked(t *testing.T) {
+	const forked = "forked from a zygote"
+	subject, o := liveWith(t, sandbox.Host, 2)
+	identity := ""
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(identity, forked) && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		s, err := subject.Open(t.Context(), selftest.Opening{Base: subject.Base})
+		must(t, err)
+		identity = s.Posture().Identity
+		must(t, s.Close(t.Context()))
+	}
+	if !strings.Contains(identity, forked) {
+		sandboxtest.Skip(t, "namespaces and Landlock, for a zygote", "sessions of "+identity)
+	}
+	r, err := selftest.Run(t.Context(), subject, o)
+	must(t, err)
+	t.Logf("%s, %s, notes %q", r.Line, r.Took, r.Notes)
+	if !strings.Contains(r.Posture.Identity, forked) {
+		t.Errorf("the sessions were of %s", r.Posture.Identity)
+	}
+	if r.Holds == selftest.Weaker {
+		t.Errorf("weaker: %s", r.Line)
+	}
+	for _, p := range r.Probes {
+		if p.Verdict == sandbox.Allowed && !p.Expected {
+			t.Errorf("%s got through: %+v", p.Probe, p.Attempts)
+		}
+	}
+	nothingStays(t, o.Root)
 }
 
 // TestTwoRunsAtOnce: neither sees the other's decoys, nor sweeps them away.
