@@ -359,7 +359,7 @@ func (b *Backend) sweepIn(ctx context.Context, dir, owner string, keep func(sand
 }
 
 func (b *Backend) sweepOne(home, owner string, keep func(sandbox.InstanceID) bool) (bool, error) {
-	whose, err := os.ReadFile(filepath.Join(home, ownerFile))
+	whose, err := confine.ReadNote(filepath.Join(home, ownerFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return false, fmt.Errorf("read the owner of an instance: %w", err)
 	}
@@ -381,7 +381,7 @@ func (b *Backend) sweepOne(home, owner string, keep func(sandbox.InstanceID) boo
 		return false, nil
 	}
 	defer release()
-	id, err := os.ReadFile(filepath.Join(home, idFile))
+	id, err := confine.ReadNote(filepath.Join(home, idFile))
 	if err == nil && keep != nil && keep(sandbox.InstanceID(id)) {
 		return false, nil
 	}

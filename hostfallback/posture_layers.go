@@ -21,7 +21,9 @@ func (e evidence) fsWrite() sandbox.Layer {
 	r := e.report
 	var holds []hold
 	if r.Landlock.Applied {
-		holds = append(holds, e.byLandlock("", "write_root"))
+		// Nothing but Landlock keeps a file of the workspace from being executed, so that
+		// attempt shows it by itself, also where another layer refuses the rest.
+		holds = append(holds, e.byLandlock("", "write_root", "exec_workspace"))
 	}
 	view := r.Namespace.Applied && e.sealed()
 	switch {

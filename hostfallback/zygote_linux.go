@@ -33,11 +33,9 @@ func (b *Backend) zygote(base sandbox.Base, in interpreter, key zygoteKey, sessi
 		release()
 		return nil, fmt.Errorf("make a zygote: %w", err)
 	}
-	go func() { <-z.process.gone; _ = z.process.hangUp(); release() }()
+	go func() { <-z.process.gone; z.retire(); _ = z.process.hangUp(); release() }()
 	if why := fits(z.started.Report, spawned); why != "" {
-		z.process.order()
-		<-z.process.gone
-		return nil, fmt.Errorf("make a zygote: %s", why)
+		return nil, errors.Join(fmt.Errorf("make a zygote: %s", why), z.process.end())
 	}
 	return z, nil
 }

@@ -119,7 +119,7 @@ func removeGroup(dir string) []int {
 // processes that would not die. The note is not trusted further than the name of
 // the group, which is the instance's own.
 func RemoveCgroup(home, token string) ([]int, error) {
-	raw, err := os.ReadFile(filepath.Join(home, CgroupFile))
+	raw, err := ReadNote(filepath.Join(home, CgroupFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -130,12 +130,19 @@ func RemoveCgroup(home, token string) ([]int, error) {
 	if !filepath.IsAbs(dir) || filepath.Base(dir) != cgroupPrefix+token {
 		return nil, fmt.Errorf("the note of the control group names %q, which is not this instance's", dir)
 	}
-	var st unix.Statfs_t
-	switch err := unix.Statfs(dir, &st); {
-	case errors.Is(err, unix.ENOENT):
+	// A link by this name would lead to a group of others.
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_NOFOLLOW|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the note of the control group names %q: %w", dir, err)
+	}
+	defer func() { _ = unix.Close(fd) }() // a path only
+	var st unix.Statfs_t
+	switch err := unix.Fstatfs(fd, &st); {
 	case err != nil:
-		return nil, os.NewSyscallError("statfs", err)
+		return nil, os.NewSyscallError("fstatfs", err)
 	case st.Type != unix.CGROUP2_SUPER_MAGIC:
 		return nil, fmt.Errorf("the note of the control group names %q, which is none", dir)
 	}

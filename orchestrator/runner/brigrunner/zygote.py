@@ -27,6 +27,7 @@ ORDERS = 0    # descriptor: from brig's supervisor and back
 PROC = 3      # descriptor: a /proc that can be written to, of this process namespace
 MAX_ORDER = 512 << 10
 DESCRIPTORS = 5
+AGAIN_SECONDS = 0.1
 SPARE_SECONDS = 0.05  # after an order, before another process is made for the next: the session starts first
 
 # What a first worker would import before its first run, and a run for its end.
@@ -112,9 +113,20 @@ class Zygote:
 
     def _make(self):
         """Makes the first process of a session. Returns True in that one."""
-        over, theirs = os.pipe2(os.O_CLOEXEC)
-        told, tell = os.pipe2(os.O_CLOEXEC)
-        if os.fork():
+        ends = []
+        try:
+            ends += os.pipe2(os.O_CLOEXEC)
+            ends += os.pipe2(os.O_CLOEXEC)
+            pid = os.fork()
+        except OSError:
+            # No process or descriptor is to be had just now, which is no reason to end the
+            # sessions that there are. An order that waits is refused in time.
+            for fd in ends:
+                os.close(fd)
+            time.sleep(AGAIN_SECONDS)
+            return False
+        over, theirs, told, tell = ends
+        if pid:
             os.close(theirs)
             os.close(told)
             os.close(tell)
