@@ -124,6 +124,9 @@ func TestContainersMistreated(t *testing.T) {
 		i := session(t, b, coreBase(), t.TempDir())
 		wait := running(t, i)
 		must(t, e.cli.ContainerPause(limited(t), i.box.id))
+		for told := limited(t); !i.box.told.isPaused(); time.Sleep(time.Millisecond) {
+			must(t, told.Err()) // the engine tells what happened a little later
+		}
 		closed(t, i)
 		o := wait()
 		wantLost(t, o.err, sandbox.Cancelled)
