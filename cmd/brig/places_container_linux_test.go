@@ -10,17 +10,7 @@ import (
 // TestHostInContainers: brig in containers that give it less than a machine does runs
 // code confined by what is there and says what is missing, or does not run it and says why.
 func TestHostInContainers(t *testing.T) {
-	engineSocket(t)
-	executable := copyOfTest(t)
-	run := exec.CommandContext(t.Context(), executable, "run", "--backend", "docker", "--tier", "core", "-c", "pass")
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Fatalf("make sure that there is an image: %v\n%s", err, out)
-	}
-	list, err := exec.CommandContext(t.Context(), "docker", "image", "ls", "--quiet", "--filter", "label=dev.brig.runner", "--filter", "reference=brig-runner:core-*").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, _, _ := strings.Cut(string(list), "\n")
+	executable, image := brigAndImage(t)
 	brig := "/opt/brig/" + filepath.Base(executable)
 	const code = `-c 'import os; print(sum(range(5)), os.getuid())'`
 	for name, c := range map[string]struct {

@@ -16,17 +16,7 @@ import (
 // nobody a user namespace, the report says what is not enforced there, layer by
 // layer, and nothing that got through is news to the posture.
 func TestSelftestInUnprivilegedContainer(t *testing.T) {
-	engineSocket(t)
-	executable := copyOfTest(t)
-	run := exec.CommandContext(t.Context(), executable, "run", "--backend", "docker", "--tier", "core", "-c", "pass")
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Fatalf("make sure that there is an image: %v\n%s", err, out)
-	}
-	list, err := exec.CommandContext(t.Context(), "docker", "image", "ls", "--quiet", "--filter", "label=dev.brig.runner", "--filter", "reference=brig-runner:core-*").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, _, _ := strings.Cut(string(list), "\n")
+	executable, image := brigAndImage(t)
 	cmd := exec.CommandContext(t.Context(), "docker", "run", "--rm", "--network", "none", "--user", "1000:1000",
 		"--env", "HOME=/tmp/home", "--env", "XDG_RUNTIME_DIR=/tmp/run", "--volume", filepath.Dir(executable)+":/opt/brig:ro",
 		"--entrypoint", "/bin/sh", image, "-c",
@@ -62,4 +52,22 @@ func TestSelftestInUnprivilegedContainer(t *testing.T) {
 	if l := r.Layers[write]; l.Layer.State != sandbox.Partial || l.Verdict != sandbox.Allowed {
 		t.Errorf("files outside could not be changed at all: %+v", l)
 	}
+}
+
+// brigAndImage are this program where a container can be given it, and an image with
+// Python to give it to.
+func brigAndImage(t *testing.T) (executable, image string) {
+	t.Helper()
+	engineSocket(t)
+	executable = copyOfTest(t)
+	run := exec.CommandContext(t.Context(), executable, "run", "--backend", "docker", "--tier", "core", "-c", "pass")
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("make sure that there is an image: %v\n%s", err, out)
+	}
+	list, err := exec.CommandContext(t.Context(), "docker", "image", "ls", "--quiet", "--filter", "label=dev.brig.runner", "--filter", "reference=brig-runner:core-*").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, _, _ = strings.Cut(string(list), "\n")
+	return executable, image
 }

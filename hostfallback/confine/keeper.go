@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -94,11 +92,11 @@ func (k *keeper) run() error {
 	if err := closeOnExec(3); err != nil {
 		return failed(StageFiles, err)
 	}
-	if err := k.takeLock(); err != nil {
+	if k.lock, err = takeLock(k.plan.Home); err != nil {
 		return failed(StageLock, err)
 	}
 	defer k.tidy()
-	go k.awaitOrder()
+	go awaitOrder(k.control, k.ordered)
 
 	command, err := k.confinement()
 	if err != nil {
@@ -137,32 +135,6 @@ func (k *keeper) report(r Report) Report {
 	k.seatbelt.Measure = k.machine.measure()
 	r.Seatbelt, r.Kernel = &k.seatbelt, k.machine.release()
 	return r
-}
-
-// awaitOrder ends the wait when brig closes the control pipe, by intent or by
-// its death, or when somebody asks this process to end.
-func (k *keeper) awaitOrder() {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	silent := make(chan struct{})
-	go func() {
-		defer close(silent)
-		_, _ = io.Copy(io.Discard, k.control) // its end is the message
-	}()
-	select {
-	case <-signals:
-	case <-silent:
-	}
-	close(k.ordered)
-}
-
-func (k *keeper) takeLock() error {
-	f, err := os.OpenFile(filepath.Join(k.plan.Home, LockFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	k.lock = f // held until the process ends
-	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 }
 
 // tidy removes the instance's directory, also when brig cannot any more. What

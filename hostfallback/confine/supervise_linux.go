@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -85,7 +83,7 @@ func (s *supervisor) run() error {
 	if err != nil {
 		return failure(StageSession, err)
 	}
-	if err := s.takeLock(); err != nil {
+	if s.lock, err = takeLock(s.plan.Home); err != nil {
 		return failure(StageLock, err)
 	}
 	defer s.tidy()
@@ -93,7 +91,7 @@ func (s *supervisor) run() error {
 		s.group = makeCgroup(s.plan)
 	}
 	defer s.group.remove()
-	go s.awaitOrder()
+	go awaitOrder(s.control, s.ordered)
 
 	pid, report, err := s.start()
 	if err != nil {
@@ -141,32 +139,6 @@ func (s *supervisor) adopt() (bool, error) {
 		err = errors.New("orphans do not come to the supervisor")
 	}
 	return subreaper, err
-}
-
-// awaitOrder ends the wait when brig closes the control pipe, by intent or by
-// its death, or when somebody asks this process to end.
-func (s *supervisor) awaitOrder() {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	silent := make(chan struct{})
-	go func() {
-		defer close(silent)
-		_, _ = io.Copy(io.Discard, s.control) // its end is the message
-	}()
-	select {
-	case <-signals:
-	case <-silent:
-	}
-	close(s.ordered)
-}
-
-func (s *supervisor) takeLock() error {
-	f, err := os.OpenFile(filepath.Join(s.plan.Home, LockFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	s.lock = f // held until the process ends
-	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 }
 
 // tidy removes the instance's directory, also when brig cannot any more. What

@@ -70,13 +70,13 @@ func (z *zygote) run() error {
 	if z.subreaper, err = z.adopt(); err != nil {
 		return failure(StageSession, err)
 	}
-	if err := z.takeLock(); err != nil {
+	if z.lock, err = takeLock(z.plan.Home); err != nil {
 		return failure(StageLock, err)
 	}
 	defer z.tidy()
 	z.group = makeCgroup(z.plan) // sessions are moved out of it into their own
 	defer z.group.remove()
-	go z.awaitOrder()
+	go awaitOrder(z.control, z.ordered)
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return failure(StageFork, err)

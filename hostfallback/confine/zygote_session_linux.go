@@ -35,7 +35,8 @@ func (z *zygote) keep(plan Plan, files []*os.File) {
 		defer close(s.ordered)
 		_, _ = io.Copy(io.Discard, s.control) // its end is the message
 	}()
-	if err := s.takeLock(); err != nil {
+	var err error
+	if s.lock, err = takeLock(s.plan.Home); err != nil {
 		s.tell(Event{Failed: failure(StageLock, err)})
 		return
 	}
