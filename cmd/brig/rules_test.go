@@ -21,6 +21,8 @@ var leaves = map[string][]string{
 	"brig/orchestrator/sandbox":   {"brig/orchestrator/wire"},
 	"brig/orchestrator/workspace": nil,
 	"brig/orchestrator/store":     {"brig/orchestrator/sandbox", "brig/orchestrator/wire"},
+	"brig/orchestrator/audit":     nil,
+	"brig/orchestrator/api":       nil,
 	"brig/hostfallback/confine":   {"brig/hostfallback/internal/sys"},
 }
 
@@ -33,6 +35,9 @@ var forbidden = []struct {
 	{"brig/orchestrator", []string{"brig/orchestrator/docker", "brig/hostfallback", "brig/images", "brig/cmd", "brig/tray"}, "the orchestrator knows the contract, not the backends"},
 	{"brig/hostfallback", []string{"brig/orchestrator", "brig/orchestrator/docker", "brig/orchestrator/server", "brig/images", "brig/cmd"}, "a backend knows the contract, not who uses it"},
 	{"brig/orchestrator/docker", []string{"brig/orchestrator", "brig/hostfallback", "brig/cmd"}, "a backend knows the contract, not who uses it"},
+	{"brig/orchestrator/service", []string{"brig/orchestrator/docker", "brig/hostfallback", "brig/images", "brig/orchestrator/server", "brig/orchestrator/mcp", "brig/cmd"}, "the service knows what a caller may ask, not how it is asked"},
+	{"brig/orchestrator/server", []string{"brig/orchestrator/docker", "brig/hostfallback", "brig/images", "brig/cmd"}, "the server speaks for the service and knows no backend"},
+	{"brig/orchestrator/mcp", []string{"brig/orchestrator", "brig/orchestrator/server", "brig/orchestrator/service", "brig/cmd"}, "the MCP tools speak to api.Brig, in the process or from outside"},
 	{"brig/selftest", []string{"brig/orchestrator/docker", "brig/hostfallback", "brig/cmd"}, "the self-test attacks the contract and knows no backend"},
 }
 
