@@ -31,6 +31,8 @@ const (
 
 	// EventReset says that events were missed: what is shown has to be asked for anew.
 	EventReset EventKind = "reset" // Reset
+	// EventProblem says why a stream broke off whose answer had begun; the last event.
+	EventProblem EventKind = "problem" // Problem
 )
 
 // Event is one thing that happened.
