@@ -1,0 +1,17 @@
+package service
+
+import (
+	"context"
+
+	"brig/orchestrator/api"
+)
+
+func (v *view) PutDataset(ctx context.Context, session, name string, r api.DatasetRequest) (api.Dataset, error) {
+	return api.Dataset{}, unbuilt()
+}
+
+func (v *view) Datasets(ctx context.Context, session string) (api.DatasetList, error) {
+	return api.DatasetList{}, unbuilt()
+}
+
+func (v *view) RemoveDataset(ctx context.Context, session, name string) error { return unbuilt() }
