@@ -9,7 +9,9 @@ import (
 type EventKind string
 
 const (
-	// Of one run; Data is what is named.
+	// Of one run; Data is what is named. In the stream of a one shot EventSession comes
+	// first, with the session as it was opened: what contains the code is known, and can
+	// be said, before it runs.
 	EventStarted EventKind = "started" // Run
 	EventStdout  EventKind = "stdout"  // Chunk
 	EventStderr  EventKind = "stderr"  // Chunk
@@ -48,6 +50,14 @@ type Chunk struct {
 	Text   string `json:"text"`
 	Base64 []byte `json:"base64,omitempty" doc:"the bytes, where text is not exactly what was written"`
 	Late   bool   `json:"late,omitempty" doc:"written by something that an earlier run left behind"`
+}
+
+// Bytes are what was written.
+func (c Chunk) Bytes() []byte {
+	if c.Base64 != nil {
+		return c.Base64
+	}
+	return []byte(c.Text)
 }
 
 // Gap is where output is missing.

@@ -74,7 +74,9 @@ type Run struct {
 	ElapsedMs       float64  `json:"elapsed_ms" doc:"milliseconds, by brig's clock"`
 	QueuedMs        float64  `json:"queued_ms" doc:"milliseconds it waited for earlier runs"`
 	NotCarried      []string `json:"not_carried,omitempty" doc:"files that could not travel between workspace and instance"`
-	Stamp           *Stamp   `json:"stamp,omitempty" doc:"what really ran it"`
+	// NotBrought are those of NotCarried of which the workspace has no copy, or an older one.
+	NotBrought []string `json:"not_brought,omitempty" doc:"those of not_carried that the code made or changed, and that are lost to the workspace"`
+	Stamp      *Stamp   `json:"stamp,omitempty" doc:"what really ran it"`
 }
 
 // Output is one stream of a run.

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Page asks for one page of a list.
 type Page struct {
@@ -57,6 +60,10 @@ type Session struct {
 	Warnings []string   `json:"warnings" doc:"what a person has to know about the containment, the gravest first"`
 	Note     string     `json:"note,omitempty" doc:"what happened to it in the past, such as a run that was cut off"`
 	Creator  string     `json:"creator" doc:"the credential that opened it"`
+	// Posture and Resolution are in full what Stamp and Warnings say in short, as brig
+	// run --json prints them: the command line words its remedies from them.
+	Posture    json.RawMessage `json:"posture,omitempty" doc:"what was observed of the containment; not in lists"`
+	Resolution json.RawMessage `json:"resolution,omitempty" doc:"how the backend was chosen; not in lists"`
 }
 
 // Usage is what an instance takes now.
