@@ -12,7 +12,7 @@ import (
 )
 
 const selectAll = `
-SELECT s.id, s.name, s.want, s.backend, s.base, s.workspace, s.home, s.timezone, s.locale, s.created, s.lifetime, s.used, s.state, s.note, s.run, s.process, s.kept,
+SELECT s.id, s.name, s.want, s.backend, s.base, s.workspace, s.home, s.timezone, s.locale, s.created, s.lifetime, s.used, s.state, s.note, s.run, s.process, s.kept, s.creator, s.runs,
        i.id, i.backend, i.name, i.label, i.secret, i.base, i.workspace, i.posture, i.resolution, i.created, i.orphaned
 FROM sessions s LEFT JOIN instances i ON i.session = s.id
 ORDER BY s.created, s.id`
@@ -51,7 +51,7 @@ func scan(rows *sql.Rows) (Session, error) {
 	var created, lifetime, used int64
 	var id, iBackend, name, label, secret, iBase, iWorkspace, posture, resolution sql.NullString
 	var iCreated, orphaned sql.NullInt64
-	err := rows.Scan(&x.ID, &x.Name, &want, &backend, &base, &x.Workspace, &x.Home, &x.Timezone, &x.Locale, &created, &lifetime, &used, &state, &x.Note, &run, &x.Process, &x.Kept,
+	err := rows.Scan(&x.ID, &x.Name, &want, &backend, &base, &x.Workspace, &x.Home, &x.Timezone, &x.Locale, &created, &lifetime, &used, &state, &x.Note, &run, &x.Process, &x.Kept, &x.Creator, &x.Runs,
 		&id, &iBackend, &name, &label, &secret, &iBase, &iWorkspace, &posture, &resolution, &iCreated, &orphaned)
 	if err != nil {
 		return x, err

@@ -58,7 +58,7 @@ func row(id string) Session {
 	now := time.UnixMilli(time.Now().UnixMilli())
 	return Session{
 		ID: id, Name: "name of " + id, Want: sandbox.Docker, Backend: sandbox.Docker, Base: &base,
-		Workspace: "/a/b", Home: "/a", Timezone: "Europe/Berlin", Locale: "de_DE.UTF-8", Created: now, Lifetime: time.Hour, Used: now, Kept: true,
+		Workspace: "/a/b", Home: "/a", Timezone: "Europe/Berlin", Locale: "de_DE.UTF-8", Created: now, Lifetime: time.Hour, Used: now, Kept: true, Creator: "agent",
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -24,13 +25,17 @@ const (
 	// checkBelow is the size up to which every page is checked at the start. The
 	// check reads about 1 GiB/s; beyond it damage is found when it is met.
 	checkBelow = 32 << 20
+	// readers are how many reads go on at the same time.
+	readers = 4
 )
 
-// Options of Open. All are required.
+// Options of Open. All but Retention are required.
 type Options struct {
 	Dir     string // the state directory; made, for this user only, if it is missing
 	Owner   string // id of the installation
 	Process string // token of this process
+	// Retention is what is kept of runs; the zero value is the default.
+	Retention Retention
 }
 
 // Report is what Open found and did beyond opening.
@@ -49,6 +54,11 @@ type Store struct {
 
 	durable *sql.DB // a commit is on the disk
 	soon    *sql.DB // a commit is with the kernel
+	read    *sql.DB // sees what was committed, and waits for no commit
+
+	batch     batch
+	retention atomic.Pointer[Retention]
+	ends      atomic.Int64 // of runs, since Open
 
 	calls    sync.RWMutex // held for reading by each call, for writing by Close
 	closed   bool         // guarded by calls, as is closeErr
@@ -66,7 +76,8 @@ func Open(ctx context.Context, o Options) (*Store, Report, error) {
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("open the session store: %w", err)
 	}
-	s := &Store{path: filepath.Join(dir, File), owner: o.Owner, process: o.Process}
+	s := &Store{path: filepath.Join(dir, File), owner: o.Owner, process: o.Process, batch: batch{turn: make(chan struct{}, 1)}}
+	s.SetRetention(o.Retention)
 	if err := secureDir(dir); err != nil {
 		return nil, Report{}, s.explain("open the session store", err)
 	}
@@ -148,7 +159,12 @@ func (s *Store) try(ctx context.Context, begun string) (*unusable, error) {
 	if bad, err := s.prepare(ctx, h.version, begun); bad != nil || err != nil {
 		return bad, err
 	}
-	s.soon, err = connect(s.path, "NORMAL")
+	if s.soon, err = connect(s.path, "NORMAL"); err != nil {
+		return nil, err
+	}
+	if s.read, err = connect(s.path, "NORMAL"); err == nil {
+		s.read.SetMaxOpenConns(readers)
+	}
 	return nil, err
 }
 
@@ -232,7 +248,7 @@ PRAGMA trusted_schema = OFF;`, busyBound.Milliseconds(), synchronous, synchronou
 
 func (s *Store) disconnect() error {
 	var errs []error
-	for _, db := range []*sql.DB{s.durable, s.soon} {
+	for _, db := range []*sql.DB{s.durable, s.soon, s.read} {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}

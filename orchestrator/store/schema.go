@@ -56,6 +56,75 @@ CREATE TABLE instances (
 	orphaned   INTEGER NOT NULL  -- 0: not known to be
 ) STRICT, WITHOUT ROWID;
 `,
+		`
+ALTER TABLE sessions ADD COLUMN creator TEXT NOT NULL DEFAULT '';
+ALTER TABLE sessions ADD COLUMN runs INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE tokens (
+	session TEXT PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+	hash    BLOB NOT NULL UNIQUE, -- SHA-256 of the token
+	created INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE datasets (
+	session    TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+	name       TEXT NOT NULL,
+	path       TEXT NOT NULL,
+	format     TEXT NOT NULL,
+	part       TEXT NOT NULL,    -- sheet or table inside of the file
+	active     INTEGER NOT NULL CHECK (active IN (0, 1)),
+	registered INTEGER NOT NULL,
+	PRIMARY KEY (session, name)
+) STRICT, WITHOUT ROWID;
+
+-- A run outlives its session, so that it can be found for a while: no reference.
+CREATE TABLE runs (
+	number  INTEGER PRIMARY KEY AUTOINCREMENT, -- the order in which they were accepted
+	id      TEXT NOT NULL UNIQUE,
+	session TEXT NOT NULL,
+	name    TEXT NOT NULL,
+	creator TEXT NOT NULL,
+	caller  TEXT NOT NULL,
+	process TEXT NOT NULL,
+	state   TEXT NOT NULL CHECK (state IN ('open', 'ended')),
+	cause   TEXT NOT NULL,
+	created INTEGER NOT NULL,
+	ended   INTEGER NOT NULL, -- 0: not yet
+	bytes   INTEGER NOT NULL, -- of what follows and of its source and outputs
+	summary BLOB NOT NULL     -- JSON
+) STRICT;
+CREATE INDEX runs_session ON runs (session, number);
+CREATE INDEX runs_open ON runs (process) WHERE state = 'open';
+
+-- Beside the runs, so that a list of them does not read what may be large.
+CREATE TABLE run_parts (
+	number  INTEGER PRIMARY KEY REFERENCES runs (number) ON DELETE CASCADE,
+	source  BLOB NOT NULL,
+	outputs BLOB NOT NULL -- JSON; empty until it has ended
+) STRICT;
+
+CREATE TABLE run_keys (
+	credential TEXT NOT NULL,
+	key        TEXT NOT NULL,
+	hash       BLOB NOT NULL, -- SHA-256 of the request
+	run        TEXT NOT NULL,
+	expires    INTEGER NOT NULL,
+	PRIMARY KEY (credential, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_keys_expires ON run_keys (expires);
+
+CREATE TABLE selftests (
+	number  INTEGER PRIMARY KEY AUTOINCREMENT,
+	id      TEXT NOT NULL UNIQUE,
+	backend TEXT NOT NULL,
+	process TEXT NOT NULL,
+	state   TEXT NOT NULL CHECK (state IN ('running', 'ended', 'failed')),
+	started INTEGER NOT NULL,
+	ended   INTEGER NOT NULL, -- 0: not yet
+	summary BLOB NOT NULL,    -- JSON
+	report  BLOB NOT NULL     -- JSON; empty until it has ended
+) STRICT;
+`,
 	}
 }
 

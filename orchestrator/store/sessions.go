@@ -27,10 +27,10 @@ func (s *Store) Add(ctx context.Context, x Session) error {
 	base, err := encodeBase(x.Base)
 	if err == nil {
 		_, err = s.soon.ExecContext(ctx, `
-INSERT INTO sessions (id, name, want, backend, base, workspace, home, timezone, locale, created, lifetime, used, state, note, run, process, kept)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'idle', '', '', ?, ?)`,
+INSERT INTO sessions (id, name, want, backend, base, workspace, home, timezone, locale, created, lifetime, used, state, note, run, process, kept, creator)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'idle', '', '', ?, ?, ?)`,
 			x.ID, x.Name, string(x.Want), string(x.Backend), base, x.Workspace, x.Home, x.Timezone, x.Locale,
-			millis(x.Created), x.Lifetime.Milliseconds(), millis(x.Used), s.process, x.Kept)
+			millis(x.Created), x.Lifetime.Milliseconds(), millis(x.Used), s.process, x.Kept, x.Creator)
 	}
 	if errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) {
 		return fmt.Errorf("record session %s: %w", x.Name, ErrNameTaken)
@@ -84,7 +84,7 @@ func (s *Store) Lose(ctx context.Context, id, note string) error {
 // the instance does not survive either. ErrNotHeld.
 func (s *Store) Begin(ctx context.Context, id string, run wire.RunID, at time.Time) error {
 	return s.mark(ctx, "record the begin of a run", id,
-		"UPDATE sessions SET state = 'running', run = ?, used = ? WHERE id = ? AND process = ?", string(run), millis(at), id, s.process)
+		"UPDATE sessions SET state = 'running', run = ?, used = ?, runs = runs + 1 WHERE id = ? AND process = ?", string(run), millis(at), id, s.process)
 }
 
 // End records that the run has ended, and that the instance waits for another if
@@ -111,6 +111,15 @@ func (s *Store) mark(ctx context.Context, doing, id, statement string, args ...a
 		return s.explain(doing, err)
 	}
 	return held(doing, id, r)
+}
+
+// Extend records that a session ends so long after it was created; zero: as long
+// as it is used. used counts as its latest use. ErrNotHeld.
+func (s *Store) Extend(ctx context.Context, id string, lifetime time.Duration, used time.Time) error {
+	return s.change(ctx, "record the lifetime of a session", id, func(tx *sql.Tx) (sql.Result, error) {
+		return tx.ExecContext(ctx, "UPDATE sessions SET lifetime = ?, used = max(used, ?) WHERE id = ? AND process = ?",
+			lifetime.Milliseconds(), millis(used), id, s.process)
+	})
 }
 
 // Remove forgets a session that this process holds, with its instance. ErrNotHeld.

@@ -27,7 +27,7 @@ func TestRowsComeBack(t *testing.T) {
 	must(t, s.Bind(t.Context(), i))
 	at := want.Used.Add(time.Hour)
 	must(t, s.Begin(t.Context(), "s1", "run-1", at))
-	want.Instance, want.State, want.Run, want.Used = &i, Running, "run-1", at
+	want.Instance, want.State, want.Run, want.Runs, want.Used = &i, Running, "run-1", 1, at
 	if got := only(t, s); !reflect.DeepEqual(got, want) {
 		t.Errorf("\ngot  %+v\nwant %+v", got, want)
 	}

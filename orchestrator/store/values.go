@@ -36,6 +36,8 @@ type Session struct {
 	Run       wire.RunID // the one under way, for state Running
 	Process   string     // token of the process that holds it
 	Kept      bool       // a later process may take it over
+	Creator   string     // credential that opened it
+	Runs      int        // that were begun so far
 	Instance  *Instance  // the latest one; nil for state Lost, and before Bind
 	Err       error      // of Sessions: what in the row could not be read; it is to be left alone then
 }
