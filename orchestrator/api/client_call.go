@@ -99,7 +99,7 @@ func (c *Client) send(ctx context.Context, r call) (*http.Response, error) {
 	}
 	if answer.Header.Get(VersionHeader) == "" {
 		answer.Body.Close()
-		return nil, NewProblem(CodeUnreachable, "what answers there is no brig", "")
+		return nil, errNoBrig()
 	}
 	if answer.StatusCode/100 == 2 || slices.Contains(r.may, answer.StatusCode) {
 		return answer, nil
@@ -179,11 +179,14 @@ func unanswered(ctx context.Context, err error) error {
 
 // broke is why an answer did not come to its end.
 func broke(ctx context.Context, err error) error {
+	var told *Problem
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ended(ctx)
+	case errors.As(err, &told):
+		return err
 	default:
 		return NewProblem(CodeInterruptedIO, "brig's answer broke off: "+plain(err), "brig status")
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -12,11 +11,15 @@ func (c *Client) Selftest(ctx context.Context, r SelftestRequest) (s Selftest, e
 }
 
 func (c *Client) FindSelftest(ctx context.Context, id string, o FindOptions) (s Selftest, err error) {
-	return s, c.do(ctx, call{method: http.MethodGet, path: path("selftest", cmp.Or(id, "latest")), header: waits(o.Wait), out: &s})
+	at := path("selftest")
+	if id != "" {
+		at = path("selftest", id)
+	}
+	return s, c.do(ctx, call{method: http.MethodGet, path: at, header: waits(o.Wait), out: &s})
 }
 
 func (c *Client) Selftests(ctx context.Context, p Page) (l SelftestList, err error) {
-	return l, c.do(ctx, call{method: http.MethodGet, path: path("selftest"), query: page(p), out: &l})
+	return l, c.do(ctx, call{method: http.MethodGet, path: path("selftests"), query: page(p), out: &l})
 }
 
 func (c *Client) FollowSelftest(ctx context.Context, id string, after uint64, emit func(Event) error) error {

@@ -196,11 +196,15 @@ func (s *events) line(most int) ([]byte, error) {
 	}
 }
 
-// readEvent takes an event as brig writes it: its data is the whole Event.
+// readEvent takes an event as brig writes it: its data is the whole Event. The one
+// that says why the stream cannot go on is its error.
 func readEvent(id, kind string, data []byte) (Event, error) {
 	var e Event
 	if err := json.Unmarshal(data, &e); err != nil {
 		return e, fmt.Errorf("read an event: %w", err)
+	}
+	if kind == string(EventProblem) && e.Data == nil {
+		e.Data = data
 	}
 	if id != "" {
 		n, err := strconv.ParseUint(id, 10, 64)
@@ -212,5 +216,17 @@ func readEvent(id, kind string, data []byte) (Event, error) {
 	if kind != "" {
 		e.Kind = EventKind(kind)
 	}
+	if e.Kind == EventProblem {
+		return e, problemIn(e.Data)
+	}
 	return e, nil
+}
+
+// problemIn is the problem that an event tells of.
+func problemIn(data []byte) error {
+	p := &Problem{}
+	if err := json.Unmarshal(data, p); err != nil || p.Code == "" {
+		return NewProblem(CodeInterruptedIO, "brig broke the stream off and did not say why", "brig status")
+	}
+	return p
 }
