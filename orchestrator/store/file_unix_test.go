@@ -83,3 +83,18 @@ func asRoot(t *testing.T) {
 		sandboxtest.Skip(t, "root, to give a file away", "an ordinary user")
 	}
 }
+
+// The index is made with whatever the umask leaves when the last process closes
+// while another one opens. That is mended, not refused.
+func TestIndexOpenToOthersIsMended(t *testing.T) {
+	dir, path := filled(t)
+	must(t, os.WriteFile(path+"-shm", nil, 0o600))
+	must(t, os.Chmod(path+"-shm", 0o666))
+	s := open(t, dir, procA)
+	if got := only(t, s); got.ID != "s1" {
+		t.Errorf("%+v", got)
+	}
+	if info, err := os.Stat(path + "-shm"); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}

@@ -14,7 +14,9 @@ const (
 )
 
 // companions are the files that SQLite keeps beside a database.
-func companions() []string { return []string{"-wal", "-shm"} }
+func companions() []string { return []string{"-wal", indexSuffix} }
+
+const indexSuffix = "-shm"
 
 // secureDir makes the directory or checks that it is this user's alone.
 func secureDir(dir string) error {
@@ -52,7 +54,13 @@ func secureFiles(path string) (existed bool, size int64, err error) {
 		if !info.Mode().IsRegular() {
 			return false, 0, &UnsafeError{name, "it is no ordinary file", "ls -l " + name}
 		}
-		if reason := notOurs(info, fileMode); reason != "" {
+		// The index of the journal is made anew by whoever comes first after the last one
+		// has closed, with the mode that the umask leaves; in this directory it harms nobody.
+		most := fileMode
+		if name == path+indexSuffix {
+			most = 0o666
+		}
+		if reason := notOurs(info, most); reason != "" {
 			return false, 0, &UnsafeError{name, reason, "chmod 600 " + name}
 		}
 		if links(info) > 1 {
@@ -66,7 +74,7 @@ func secureFiles(path string) (existed bool, size int64, err error) {
 		if err != nil {
 			return false, 0, err
 		}
-		if err := f.Close(); err != nil {
+		if err := errors.Join(f.Chmod(fileMode), f.Close()); err != nil {
 			return false, 0, err
 		}
 	}
