@@ -118,14 +118,15 @@ func (o *Orchestrator) takeOver(ctx context.Context, row store.Session) (*Sessio
 func (s *Session) takeOver(ctx context.Context, row store.Session) (usable bool, err error) {
 	o := s.o
 	s.spec = launch{
-		want: row.Want, base: row.Base, workspace: row.Workspace,
+		want: row.Want, wish: wish{base: row.Base}, workspace: row.Workspace,
 		claim: sandbox.Claim{Session: row.Name, Timezone: row.Timezone, Locale: row.Locale},
 	}
+	s.id, s.created = row.ID, row.Created
 	s.home = home{workspace: row.Workspace}
 	if row.Home != "" && filepath.Dir(row.Home) == filepath.Join(o.options.Paths.Data, homesDir) {
 		s.home.dir = row.Home // what goes with the session lies there and nowhere else
 	}
-	if err := s.openFiles(o.base(row.Backend, row.Base).Limits); err != nil {
+	if err := s.openFiles(o.base(row.Backend, s.spec.wish).Limits); err != nil {
 		if s.home.dir == "" || !errors.Is(err, fs.ErrNotExist) {
 			return false, fmt.Errorf("open its files, which may be elsewhere now: %w", err)
 		}

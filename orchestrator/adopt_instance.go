@@ -37,7 +37,7 @@ func (o *Orchestrator) takeUp(ctx context.Context, l launch, lost *lostInstance)
 	if !can || lost.adoption.Handle.Name == "" {
 		return bound{}, fmt.Errorf("the %s sandbox ended with the brig that started it: %w", lost.kind, sandbox.ErrGone)
 	}
-	r, err := o.resolve(ctx, question{want: l.want, base: l.base, trial: l.trial})
+	r, err := o.resolve(ctx, question{want: l.want, wish: l.wish, trial: l.trial})
 	if err != nil {
 		return bound{}, err
 	}
@@ -64,7 +64,7 @@ func (o *Orchestrator) takeUp(ctx context.Context, l launch, lost *lostInstance)
 // unfit says why the settings in force do not allow an instance, whether it can be
 // reached or not.
 func (o *Orchestrator) unfit(r Resolution, l launch, lost *lostInstance) error {
-	base := o.base(lost.kind, l.base)
+	base := o.base(lost.kind, l.wish)
 	base.Lease = lost.adoption.Base.Lease // how long it waits widens nothing
 	if base != lost.adoption.Base {
 		return errors.New("the settings that it was started with have changed")

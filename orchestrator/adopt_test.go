@@ -237,7 +237,7 @@ func TestUnreachableIsTriedAgain(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 		next.docker.SetUnavailable(nil)
-		next.forget(sandbox.Docker, next.base(sandbox.Docker, nil))
+		next.forget(sandbox.Docker, next.base(sandbox.Docker, wish{}))
 		wantShown(t, s, 7)
 		next.end(t)
 	}

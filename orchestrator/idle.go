@@ -91,6 +91,7 @@ func (s *Session) use() (unused func()) {
 		defer s.mu.Unlock()
 		s.expiry.users--
 		s.expiry.used = time.Now()
+		s.changed()
 	}
 }
 

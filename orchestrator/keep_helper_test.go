@@ -41,6 +41,9 @@ func newHouse(t testing.TB) *house {
 // keepOn is the configuration of a brig that keeps sessions.
 func keepOn(o *Options) { o.Config.Orchestrator.KeepSessions = true }
 
+// keepOff is the configuration of one that does not.
+func keepOff(o *Options) { o.Config.Orchestrator.KeepSessions = false }
+
 // leased makes the lease of kept instances another one.
 func (b *brig) leased(d time.Duration) *brig {
 	b.lease = d

@@ -13,7 +13,7 @@ import (
 )
 
 func TestSessionsAreRecorded(t *testing.T) {
-	b := newHouse(t).start(t) // keeping is off
+	b := newHouse(t).start(t, keepOff)
 	s := b.open(t, SessionOptions{Name: "a"})
 	row := b.rows(t)["a"]
 	if row.State != store.Idle || row.Kept || row.Process != b.own.Token() || row.Workspace != s.home.workspace || row.Home != s.home.dir ||
@@ -46,7 +46,7 @@ func TestSessionsAreRecorded(t *testing.T) {
 
 func TestNamesAreUnique(t *testing.T) {
 	h := newHouse(t)
-	b, other := h.start(t, keepOn), h.start(t)
+	b, other := h.start(t, keepOn), h.start(t, keepOff)
 	s := b.open(t, SessionOptions{Name: "a"})
 	for _, o := range []*brig{b, other} {
 		if _, err := o.Open(t.Context(), SessionOptions{Name: "a"}); !errors.Is(err, ErrNameTaken) {
@@ -74,7 +74,7 @@ func TestNamesAreUnique(t *testing.T) {
 // Without the setting a crash leaves nothing behind that a sweep does not take.
 func TestNotKept(t *testing.T) {
 	h := newHouse(t)
-	first := h.start(t)
+	first := h.start(t, keepOff)
 	s := first.open(t, SessionOptions{Name: "a"})
 	run(t, s, RunRequest{}, WriteFile("f", "text"))
 	first.crash(t)
@@ -87,7 +87,7 @@ func TestNotKept(t *testing.T) {
 	}
 	next.empty(t)
 
-	first = h.start(t)
+	first = h.start(t, keepOff)
 	first.open(t, SessionOptions{Name: "a"})
 	first.end(t)
 	next.empty(t)

@@ -15,8 +15,8 @@ const closeBound = 11 * time.Second
 
 // launch is what a fresh instance is made from.
 type launch struct {
-	want      sandbox.Kind  // empty: the configured backend
-	base      *sandbox.Base // nil: as configured for the backend that is resolved
+	want sandbox.Kind // empty: the configured backend
+	wish
 	workspace string
 	trial     bool          // see SessionOptions.Trial
 	claim     sandbox.Claim // without an ID
@@ -39,7 +39,7 @@ type bound struct {
 func (o *Orchestrator) launch(ctx context.Context, l launch) (bound, error) {
 	failed := map[sandbox.Kind]error{}
 	for {
-		r, err := o.resolve(ctx, question{want: l.want, base: l.base, failed: failed, trial: l.trial})
+		r, err := o.resolve(ctx, question{want: l.want, wish: l.wish, failed: failed, trial: l.trial})
 		if err != nil {
 			return bound{}, err
 		}
@@ -50,7 +50,7 @@ func (o *Orchestrator) launch(ctx context.Context, l launch) (bound, error) {
 		}
 		// Every turn takes a rung off the ladder, so this ends.
 		failed[r.Resolved] = cannot
-		o.forget(r.Resolved, o.base(r.Resolved, l.base))
+		o.forget(r.Resolved, o.base(r.Resolved, l.wish))
 	}
 }
 
@@ -60,7 +60,7 @@ func (o *Orchestrator) bind(ctx context.Context, r Resolution, l launch) (b boun
 	if r.Err != nil {
 		return bound{}, r.Err
 	}
-	base := o.base(r.Resolved, l.base)
+	base := o.base(r.Resolved, l.wish)
 	instance, err := o.prepare(ctx, r.Resolved, base, l)
 	if err != nil {
 		if r.Degraded {

@@ -18,8 +18,12 @@ type SessionOptions struct {
 	Workspace string        // an existing directory; empty: a fresh one in the data directory
 	Keep      bool          // a fresh workspace stays after Close
 	Base      *sandbox.Base // nil: as configured for the backend that is resolved
-	Timezone  string        // IANA name, empty means UTC
-	Locale    string        // such as de_DE.UTF-8, empty means C.UTF-8
+	// Limits are what the session asks to have less of than configured; more, and zero,
+	// change nothing. They go with the session into a later brig.
+	Limits   sandbox.Limits
+	Creator  string // the credential that asked for it; for whoever lists sessions
+	Timezone string // IANA name, empty means UTC
+	Locale   string // such as de_DE.UTF-8, empty means C.UTF-8
 	// Lifetime closes the session so long after it was opened, whatever it is
 	// doing; zero: it ends when it is closed or nobody has used it for limits.idle.
 	Lifetime time.Duration
@@ -91,8 +95,9 @@ func (s *Session) start(ctx context.Context, so SessionOptions) error {
 	if so.Name == "" {
 		so.Name = id
 	}
+	s.id, s.creator, s.created = id, so.Creator, time.Now()
 	s.spec = launch{
-		want: so.Backend, trial: so.Trial,
+		want: so.Backend, trial: so.Trial, wish: wish{most: so.Limits},
 		claim: sandbox.Claim{Session: so.Name, Timezone: so.Timezone, Locale: so.Locale},
 	}
 	if so.Base != nil {
@@ -102,14 +107,14 @@ func (s *Session) start(ctx context.Context, so SessionOptions) error {
 
 	// Before anything is made on disk: a refusal leaves nothing behind.
 	warm := s.o.options.Warm && so.Workspace == "" && !so.Prepared
-	r, err := s.o.resolve(ctx, question{want: so.Backend, base: s.spec.base, warm: warm, trial: so.Trial})
+	r, err := s.o.resolve(ctx, question{want: so.Backend, wish: s.spec.wish, warm: warm, trial: so.Trial})
 	if err != nil {
 		return err
 	}
 	if r.Err != nil {
 		return r.Err
 	}
-	limits := s.o.base(r.Resolved, s.spec.base).Limits
+	limits := s.o.base(r.Resolved, s.spec.wish).Limits
 	if so.Prepared {
 		b, h, err := s.prepare(ctx, r)
 		if err != nil {

@@ -55,6 +55,7 @@ func CorePromise() []sandbox.LayerID {
 type Orchestrator struct {
 	options  Options
 	current  atomic.Pointer[configured]
+	observer atomic.Pointer[Observer] // nil: nobody looks
 	backends map[sandbox.Kind]sandbox.Backend
 
 	lease time.Duration // of instances that are kept

@@ -161,7 +161,7 @@ func (p *pool) choose(ctx context.Context) {
 		p.refused = r.Err.Reason
 		return
 	}
-	p.chosen = probeKey{r.Resolved, p.o.base(r.Resolved, nil)}
+	p.chosen = probeKey{r.Resolved, p.o.base(r.Resolved, wish{})}
 	if _, there := p.shelves[p.chosen]; !there {
 		p.shelves[p.chosen] = &shelf{}
 	}

@@ -155,7 +155,7 @@ func (p *pool) failed(s *shelf, err error) {
 // comes with it; false: there is none, and the session is launched cold. What
 // goes wrong with a prepared one is no failure of the session: it is thrown away.
 func (p *pool) handOut(ctx context.Context, r Resolution, l launch) (bound, home, bool) {
-	key := probeKey{r.Resolved, p.o.base(r.Resolved, l.base)}
+	key := probeKey{r.Resolved, p.o.base(r.Resolved, l.wish)}
 	for range 2 {
 		one := p.take(key, l)
 		if one == nil {
@@ -175,7 +175,7 @@ func (p *pool) handOut(ctx context.Context, r Resolution, l launch) (bound, home
 // made prepares an instance that is on no shelf, for one session alone, and gives
 // it to that session as handOut does.
 func (p *pool) made(ctx context.Context, r Resolution, l launch) (bound, home, error) {
-	key := probeKey{r.Resolved, p.o.base(r.Resolved, l.base)}
+	key := probeKey{r.Resolved, p.o.base(r.Resolved, l.wish)}
 	var errs []error
 	for range 2 { // as handOut tries
 		one, err := p.prepare(ctx, key, "")
@@ -218,7 +218,7 @@ func (p *pool) take(key probeKey, l launch) *spare {
 	// Making the next one waits: the first run of this session wants the processors.
 	defer time.AfterFunc(refillDelay, p.poke)
 	s, there := p.shelves[key]
-	if l.base != nil || l.want != "" {
+	if l.wish.any() || l.want != "" {
 		s = p.ask(key)
 	} else if !there {
 		return nil

@@ -19,6 +19,8 @@ const (
 	// instance of that backend is about to be handed out: its own answer, through the
 	// engine and from inside, says more about now than a probe would.
 	vouchedFor = 2 * poolRhythm
+	// probesKept is how many answers are kept before old ones are dropped.
+	probesKept = 64
 	// impatience is how long the wanted backend may take to answer before the one
 	// to step down to is asked at the same time.
 	impatience = 250 * time.Millisecond
@@ -61,6 +63,7 @@ func (o *Orchestrator) look(kind sandbox.Kind, base sandbox.Base) (*lookup, erro
 	if l.before != nil {
 		l.before.before = nil // one answer back is enough
 	}
+	o.prune()
 	o.probes[key] = l
 	o.work.Go(func() {
 		// Not the asker's context: it may leave while others wait for the same answer.
@@ -82,6 +85,19 @@ func (l *lookup) fresh() bool {
 		return time.Now().Before(l.until)
 	default:
 		return true
+	}
+}
+
+// prune drops answers that are no news any more when there are many: every base
+// that somebody asks for has its own. The caller holds mu.
+func (o *Orchestrator) prune() {
+	if len(o.probes) < probesKept {
+		return
+	}
+	for key, l := range o.probes {
+		if !l.fresh() && time.Since(l.until) > vouchedFor {
+			delete(o.probes, key)
+		}
 	}
 }
 
@@ -109,8 +125,8 @@ func ask(ctx context.Context, b sandbox.Backend, base sandbox.Base) probe {
 
 // question is what a resolution is made for.
 type question struct {
-	want sandbox.Kind  // empty: the configured backend, with its step-down
-	base *sandbox.Base // nil: the configured one of each backend
+	want sandbox.Kind // empty: the configured backend, with its step-down
+	wish
 	// failed are backends that have just shown that they cannot be used; they are not asked.
 	failed map[sandbox.Kind]error
 	warm   bool // a prepared instance will do
@@ -163,7 +179,7 @@ func (o *Orchestrator) source(ctx context.Context, key probeKey) (string, error)
 // A wanted backend that has a prepared instance ready is not asked again before
 // it is handed out; see vouchedFor.
 func (o *Orchestrator) resolve(ctx context.Context, q question) (Resolution, error) {
-	set, base := o.now(), q.base
+	set, base := o.now(), q.wish
 	in := inputs{
 		Configured: set.backend, Requested: q.want, Fallback: set.fallback, Mode: o.base(sandbox.Host, base).Mode, SwitchedOff: !set.codeExec,
 		Probes: map[sandbox.Kind]probe{}, Development: o.options.Development, Acknowledged: o.acknowledged(),
@@ -230,16 +246,6 @@ func (l *lookup) wait(ctx context.Context, hedge func()) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// base is what an instance of that backend is prepared with.
-func (o *Orchestrator) base(kind sandbox.Kind, given *sandbox.Base) sandbox.Base {
-	b := o.now().config.BaseFor(kind)
-	if given != nil {
-		b = *given
-	}
-	b.Limits, b.Lease = b.Limits.WithDefaults(), o.leaseFor(kind)
-	return b
 }
 
 func (o *Orchestrator) acknowledged() bool {

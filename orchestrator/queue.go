@@ -32,8 +32,12 @@ func newQueue() *queue { return &queue{done: make(chan struct{})} }
 // enter waits for the caller's turn; nil means that it has it and owes a leave.
 // Otherwise it is ErrBusy, ErrClosed, errGivenUp or errSentAway, and the caller is
 // not in the queue any more.
-func (q *queue) enter(ctx context.Context) error {
+// joined, where it is not nil, is called as soon as the caller cannot be refused any more.
+func (q *queue) enter(ctx context.Context, joined func()) error {
 	turn, err := q.join(ctx)
+	if err == nil && joined != nil {
+		joined()
+	}
 	if turn == nil || err != nil {
 		return err
 	}
@@ -75,6 +79,13 @@ func (q *queue) join(ctx context.Context) (chan struct{}, error) {
 	turn := make(chan struct{})
 	q.waiting = append(q.waiting, turn)
 	return turn, nil
+}
+
+// length is how many callers wait.
+func (q *queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
 }
 
 // leave hands the turn to the first in the queue.

@@ -97,7 +97,7 @@ func TestQueueHammer(t *testing.T) {
 				if (n+i)%3 == 0 {
 					go cancel()
 				}
-				if q.enter(ctx) == nil {
+				if q.enter(ctx, nil) == nil {
 					select {
 					case n := <-turns:
 						turns <- n + 1
@@ -113,7 +113,7 @@ func TestQueueHammer(t *testing.T) {
 	for range 16 {
 		<-done
 	}
-	if err := q.enter(t.Context()); err != nil {
+	if err := q.enter(t.Context(), nil); err != nil {
 		t.Fatalf("the turn was lost: %v", err)
 	}
 	if len(q.waiting) != 0 {
@@ -121,7 +121,7 @@ func TestQueueHammer(t *testing.T) {
 	}
 	q.close()
 	q.close()
-	if err := q.enter(t.Context()); !errors.Is(err, ErrClosed) {
+	if err := q.enter(t.Context(), nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("after close: %v", err)
 	}
 }

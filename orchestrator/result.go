@@ -9,8 +9,9 @@ import (
 
 // RunRequest asks a session for one execution.
 type RunRequest struct {
-	Source   []byte // at most wire.MaxCode, handed to the interpreter as it is
-	Filename string // what tracebacks show; empty means <cell N>
+	ID       wire.RunID // used once in the world; empty: Run makes one
+	Source   []byte     // at most wire.MaxCode, handed to the interpreter as it is
+	Filename string     // what tracebacks show; empty means <cell N>
 	Argv     []string
 	// Once makes the run a whole program; the interpreter ends with it and the
 	// next run of the session starts in a fresh instance.
@@ -22,6 +23,9 @@ type RunRequest struct {
 	// 0 of 0 at the end. It is called by one goroutine at a time, beside emit, and
 	// must not wait. nil: nobody looks.
 	Carrying func(done, total int)
+	// Accepted is called once, when the run has its place in the queue: from then on
+	// there is a Result. Began is called once, when it has an instance and goes to it. Neither may wait; nil: nobody looks.
+	Accepted, Began func()
 }
 
 // Result is how a run ended. Every accepted run has one, with a Cause.

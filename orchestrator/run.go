@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -26,15 +27,15 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Run: newRunID(), State: wire.StateKept}
+	r := Result{Run: cmp.Or(req.ID, newRunID()), State: wire.StateKept}
 	joined := time.Now()
-	release, err := s.take(ctx)
+	release, err := s.take(ctx, req.Accepted)
 	r.Queued = time.Since(joined)
 	if err != nil {
 		return s.unbegun(ctx, r, err)
 	}
 	asked, ask := context.WithCancel(context.Background())
-	b, fresh, err := s.begin(ctx, asked, ask, req.Carrying)
+	b, fresh, err := s.begin(ctx, asked, ask, r.Run, req.Carrying)
 	if err != nil {
 		interrupted := asked.Err() != nil
 		ask()
@@ -52,6 +53,9 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 		ended: make(chan ending, 1), over: make(chan struct{}),
 	}
 	s.recordBegin(r.Run)
+	if req.Began != nil {
+		req.Began()
+	}
 	answer := make(chan outcome, 1)
 	s.work.Go(func() {
 		// Not ended by the caller's context: that is the supervisor's to handle, with an account of the run.
@@ -76,9 +80,9 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 
 // begin takes the instance for a run, a fresh one if need be; the caller has
 // the interpreter. From here on Interrupt reaches the run.
-func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, progress func(done, total int)) (b bound, fresh string, err error) {
+func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, run wire.RunID, progress func(done, total int)) (b bound, fresh string, err error) {
 	s.mu.Lock()
-	s.active = ask
+	s.active, s.current = ask, run
 	s.mu.Unlock()
 	opening, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -91,7 +95,7 @@ func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, prog
 		err = errSentAway
 	}
 	if err != nil {
-		s.active = nil
+		s.active, s.current = nil, ""
 		return bound{}, "", err
 	}
 	s.move(eventRun)
@@ -110,7 +114,7 @@ func (s *Session) unbegun(ctx context.Context, r Result, err error) (Result, err
 	case errors.Is(err, errSentAway):
 		r.Cause, r.Detail = sandbox.Cancelled, s.endedBy()+", before the run began"
 	case ctx.Err() != nil && !errors.Is(err, ErrClosed):
-		r.Cause, r.Detail = sandbox.Cancelled, "the caller went away before it began: "+context.Cause(ctx).Error()
+		r.Cause, r.Detail = sandbox.Cancelled, cancelledBy(ctx, " before it began")
 	case errors.As(err, &lost) && lost.Ending.Cause == sandbox.BackendLost:
 		r.Cause, r.Detail, r.State = sandbox.BackendLost, err.Error()+"; the run had not begun", wire.StateLost
 	default:
@@ -124,7 +128,7 @@ func (s *Session) unbegun(ctx context.Context, r Result, err error) (Result, err
 func (s *Session) settle(v *supervisor, o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.active = nil
+	s.active, s.current = nil, ""
 	if o.alive {
 		s.move(eventEnd)
 		return

@@ -21,11 +21,14 @@ const sessionBound = closeBound + 2*time.Second
 // next run starts in a fresh one, and its result says so. All methods may be
 // called concurrently.
 type Session struct {
-	o     *Orchestrator
-	spec  launch // as everything up to queue, set by Open and constant from then on
-	home  home
-	files *workspace.Workspace
-	queue *queue // for the interpreter
+	o       *Orchestrator
+	spec    launch // as everything up to queue, set by Open and constant from then on
+	home    home
+	files   *workspace.Workspace
+	id      string // in the store and everywhere, set with spec
+	creator string
+	created time.Time
+	queue   *queue // for the interpreter
 
 	life context.Context // ends when Close begins
 	end  context.CancelFunc
@@ -38,6 +41,7 @@ type Session struct {
 	closing bool               // Close was called
 	retired chan struct{}      // closed when the instance before the next one is gone
 	active  context.CancelFunc // interrupts the run that has the interpreter; nil: none has
+	current wire.RunID         // the run that has the interpreter; empty: none has
 	left    []error            // what retired instances left behind
 	expiry  expiry             // when it ends by itself
 	record  record             // what the store knows of it
@@ -45,6 +49,8 @@ type Session struct {
 	note    string             // see Note
 	filled  bool               // an instance ended because the workspace was over its limit
 	mirror  *mirror            // of the latest instance; nil: it sees the host's workspace itself
+
+	renewing sync.Mutex // one Renew at a time; taken before mu
 
 	gone     chan struct{} // closed when the session is
 	closeErr error         // set before gone is closed
@@ -56,7 +62,10 @@ func (s *Session) move(e event) {
 	if !ok {
 		panic(fmt.Sprintf("BUG: session in state %s met %s", s.state, e))
 	}
-	s.state = to
+	if s.state != to {
+		s.state = to
+		s.changed()
+	}
 }
 
 // State is where the session stands now.
@@ -135,7 +144,7 @@ func (s *Session) Interrupt(context.Context) error {
 
 // Reset gives the session a fresh namespace when its turn comes.
 func (s *Session) Reset(ctx context.Context) error {
-	release, err := s.take(ctx)
+	release, err := s.take(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("reset the session: %w", s.closedError(err))
 	}
@@ -186,8 +195,9 @@ func (s *Session) Variables(ctx context.Context) (wire.VariablesBody, error) {
 }
 
 // take waits for the interpreter and counts the caller in; release gives it back.
-func (s *Session) take(ctx context.Context) (release func(), err error) {
-	if err := s.queue.enter(ctx); err != nil {
+// joined is called once the caller has its place in the queue.
+func (s *Session) take(ctx context.Context, joined func()) (release func(), err error) {
+	if err := s.queue.enter(ctx, joined); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -260,6 +270,9 @@ func (s *Session) launch(ctx context.Context) error {
 
 // receive makes a bound instance the session's own.
 func (s *Session) receive(b bound) error {
+	if err := s.approve(b); err != nil {
+		return errors.Join(err, closeInstance(context.Background(), b.instance))
+	}
 	if err := s.recordBound(b); err != nil {
 		return errors.Join(err, closeInstance(context.Background(), b.instance))
 	}

@@ -132,11 +132,12 @@ type Server struct{ Listen string }
 func Default() Config {
 	l := sandbox.DefaultLimits()
 	return Config{
-		Execution: Execution{Backend: sandbox.Docker, Fallback: sandbox.Host},
-		Host:      Host{Sandbox: sandbox.ModeBestEffort, Network: sandbox.NetworkDeny},
-		Docker:    Docker{Runtime: "auto", Tier: TierStandard},
-		Sandbox:   Sandbox{Enabled: true, AutoDownload: true, MemoryMiB: 512},
-		Workspace: Workspace{CodeExec: true, ExecTimeout: 30 * time.Second},
+		Execution:    Execution{Backend: sandbox.Docker, Fallback: sandbox.Host},
+		Orchestrator: Orchestrator{KeepSessions: true},
+		Host:         Host{Sandbox: sandbox.ModeBestEffort, Network: sandbox.NetworkDeny},
+		Docker:       Docker{Runtime: "auto", Tier: TierStandard},
+		Sandbox:      Sandbox{Enabled: true, AutoDownload: true, MemoryMiB: 512},
+		Workspace:    Workspace{CodeExec: true, ExecTimeout: 30 * time.Second},
 		Limits: Limits{
 			TimeoutGrace: 200 * time.Millisecond, InterruptGrace: 2 * time.Second,
 			Memory: l.Memory, Processes: l.Processes, MilliCPU: l.MilliCPU, OpenFiles: l.OpenFiles,
