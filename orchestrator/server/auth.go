@@ -1,0 +1,116 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"brig/orchestrator/api"
+	"brig/orchestrator/service"
+)
+
+const (
+	healthPath = "/healthz"
+	loginPath  = "/login"
+	// Programs look there for an authority before they have any credential, and take
+	// anything but a plain "no" for one.
+	wellKnown = "/.well-known/"
+
+	maxCredential = 512 // bytes of a header
+)
+
+// ids of the credentials that are nobody's in particular.
+const (
+	operatorID = "operator"
+	agentID    = "agent"
+	nobodyID   = "nobody"
+)
+
+// public are the paths that need no credential.
+func public(path string) bool {
+	return path == healthPath || path == loginPath || strings.HasPrefix(path, wellKnown)
+}
+
+// authenticate finds out who asks. A credential that was sent counts, also through
+// a socket, where it can only narrow; one that is wrong is never overlooked.
+func (q *request) authenticate(r *http.Request) *api.Problem {
+	c := q.bearer(r)
+	if c == nil && r.Header.Get("Authorization") == "" {
+		if c = q.conn.caller(); c == nil {
+			c = q.pageCaller(r)
+		}
+	}
+	if c == nil && public(r.URL.Path) && r.Header.Get("Authorization") == "" {
+		return nil
+	}
+	if c == nil {
+		return q.unknown(r)
+	}
+	c.Via = q.conn.via()
+	c.Approval = api.ApprovedByCredential
+	if c.Role == service.Operator {
+		c.Approval = api.ApprovedByOperator
+	}
+	q.caller = c
+	return nil
+}
+
+// unknown refuses a credential. Guessing is slowed down, so that neither log nor
+// audit fills with it.
+func (q *request) unknown(r *http.Request) *api.Problem {
+	q.metrics.strangers.Inc()
+	if p := q.limits.strange(); p != nil {
+		return p
+	}
+	sent := "no credential"
+	if r.Header.Get("Authorization") != "" {
+		sent = "an unknown credential"
+	}
+	if q.options.Audit != nil && sent != "no credential" {
+		q.options.Audit(r.Context(), "auth", nobodyID, map[string]string{"via": q.conn.via(), "request": q.id, "sent": sent})
+	}
+	return api.NewProblem(api.CodeUnauthorized, sent+" came with the request",
+		"send the header Authorization: Bearer and the token of the file agent.token or operator.token in brig's runtime directory, or use a socket there")
+}
+
+// bearer is who holds the token that was sent; nil where none was or nobody does.
+func (q *request) bearer(r *http.Request) *service.Caller {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.Trim(token, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxCredential {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(token))
+	// Both are compared, so that the time says nothing about which one it was.
+	operator := subtle.ConstantTimeCompare(sum[:], q.tokens.operator[:])
+	agent := subtle.ConstantTimeCompare(sum[:], q.tokens.agent[:])
+	switch {
+	case operator == 1 && q.conn.from != agentSocket: // which is for agents, whatever they hold
+		return &service.Caller{Role: service.Operator, ID: operatorID}
+	case agent == 1:
+		return &service.Caller{ID: agentID}
+	}
+	if session, ok := q.options.Service.SessionOf(token); ok {
+		return &service.Caller{ID: "session:" + session, Session: session}
+	}
+	return nil
+}
+
+// key is what a request is counted under.
+func (q *request) key() string {
+	if q.caller == nil {
+		return nobodyID
+	}
+	return q.caller.ID
+}
+
+// operator refuses everybody else.
+func (q *request) operatorOnly() *api.Problem {
+	if q.caller != nil && q.caller.Role == service.Operator {
+		return nil
+	}
+	return api.NewProblem(api.CodeForbidden, fmt.Sprintf("this is for the operator, and the request came as %s", q.key()),
+		"use operator.sock or operator.token in brig's runtime directory")
+}
