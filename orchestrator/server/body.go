@@ -15,10 +15,10 @@ const (
 	bodyRest  = 2 * time.Second  // for what a handler did not want to read
 )
 
-// body is a request's body that has to keep coming. Its deadline is gone as soon as
+// pacedBody is a request's body that has to keep coming. Its deadline is gone as soon as
 // the body has ended: what is read afterwards tells that the client has gone, and
 // may take as long as the run does.
-type body struct {
+type pacedBody struct {
 	io.ReadCloser
 	deadline func(time.Time) error
 	begun    time.Time
@@ -27,17 +27,17 @@ type body struct {
 }
 
 // body gives the request a body with deadlines.
-func (q *request) body(w *writer, r *http.Request) *body {
+func (q *request) body(w *writer, r *http.Request) *pacedBody {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	b := &body{ReadCloser: r.Body, deadline: http.NewResponseController(w.ResponseWriter).SetReadDeadline, begun: time.Now()}
+	b := &pacedBody{ReadCloser: r.Body, deadline: http.NewResponseController(w.ResponseWriter).SetReadDeadline, begun: time.Now()}
 	r.Body = b
 	return b
 }
 
 // Read fails with os.ErrDeadlineExceeded where the body comes too slowly.
-func (b *body) Read(p []byte) (int, error) {
+func (b *pacedBody) Read(p []byte) (int, error) {
 	now := time.Now()
 	if limit := bodyStart + time.Duration(b.read/bodyPace)*time.Second; now.Sub(b.begun) > limit {
 		return 0, fmt.Errorf("read the request: %w", os.ErrDeadlineExceeded)
@@ -55,7 +55,7 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 // finish bounds what the server reads of a body that nobody wanted.
-func (b *body) finish() {
+func (b *pacedBody) finish() {
 	if b != nil && !b.ended {
 		_ = b.deadline(time.Now().Add(bodyRest))
 	}

@@ -56,7 +56,7 @@ func (c *conn) Close() error { return c.close() }
 // Write writes in pieces that each have to be taken within writeGap.
 func (c *conn) Write(p []byte) (int, error) {
 	if !c.busy.Load() {
-		if better, ok := asProblem(p); ok {
+		if better, ok := plainAsProblem(p); ok {
 			if _, err := c.write(better); err != nil {
 				return 0, err
 			}
@@ -90,8 +90,8 @@ func settled(c net.Conn, state http.ConnState) {
 // plainError is how net/http ends the header of what it refuses before any handler.
 const plainError = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// asProblem turns such an answer into a problem.
-func asProblem(p []byte) ([]byte, bool) {
+// plainAsProblem turns such an answer into a problem.
+func plainAsProblem(p []byte) ([]byte, bool) {
 	line, _, found := bytes.Cut(p, []byte(plainError))
 	line, ok := bytes.CutPrefix(line, []byte("HTTP/1.1 "))
 	if !found || !ok || len(line) < 3 {

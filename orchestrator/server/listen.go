@@ -13,8 +13,8 @@ import (
 	"brig/orchestrator/api"
 )
 
-// none is the value of server.listen for sockets only.
-const none = "none"
+// noLoopback is the value of server.listen for sockets only.
+const noLoopback = "none"
 
 // how many connections each listener has at the same time. The operator's are its
 // own: agents cannot lock a person out.
@@ -60,7 +60,7 @@ func (s *Server) Listen() (b Bound, err error) {
 			continue
 		}
 		l, err := listenSocket(dir, name)
-		if isTooLong(err) && s.options.Listen != none {
+		if isTooLong(err) && s.options.Listen != noLoopback {
 			b.Notes = append(b.Notes, fmt.Sprintf("no socket %s: the path of %s is too long for one; programs use loopback", name, dir))
 			continue
 		}
@@ -70,7 +70,7 @@ func (s *Server) Listen() (b Bound, err error) {
 		s.add(l, f)
 		b.Sockets = append(b.Sockets, filepath.Join(dir, name))
 	}
-	if s.options.Listen != none {
+	if s.options.Listen != noLoopback {
 		l, note, err := s.listenLoopback()
 		if err != nil {
 			return b, err

@@ -32,8 +32,8 @@ func newLogins() *logins {
 	return &logins{waiting: map[[sha256.Size]byte]time.Time{}, pages: map[[sha256.Size]byte]time.Time{}}
 }
 
-// add remembers a new token until then.
-func add(m map[[sha256.Size]byte]time.Time, until time.Time) (token string, ok bool) {
+// issue remembers a new token until then.
+func issue(m map[[sha256.Size]byte]time.Time, until time.Time) (token string, ok bool) {
 	for hash, end := range m {
 		if time.Now().After(end) {
 			delete(m, hash)
@@ -58,7 +58,7 @@ func (s *Server) Login() (api.PageLogin, error) {
 	s.logins.mu.Lock()
 	defer s.logins.mu.Unlock()
 	until := time.Now().Add(loginBound)
-	token, ok := add(s.logins.waiting, until)
+	token, ok := issue(s.logins.waiting, until)
 	if !ok {
 		return api.PageLogin{}, later(api.CodeTooMany, "too many logins wait to be used")
 	}
@@ -75,7 +75,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	var cookie string
 	ok := known && time.Now().Before(until) && q.conn.from == loopback
 	if ok {
-		cookie, ok = add(s.logins.pages, time.Now().Add(pageBound))
+		cookie, ok = issue(s.logins.pages, time.Now().Add(pageBound))
 	}
 	s.logins.mu.Unlock()
 	if !ok {

@@ -76,7 +76,9 @@ func New(o Options) (*Server, error) {
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)
-	s.routes()
+	if err := s.routes(); err != nil {
+		return nil, fmt.Errorf("make the server: %w", err)
+	}
 	s.handler = s.chain()
 	s.http = &http.Server{
 		Handler:           s.handler,
@@ -94,7 +96,7 @@ func New(o Options) (*Server, error) {
 }
 
 // routes puts everything into the mux that is served behind the chain.
-func (s *Server) routes() {
+func (s *Server) routes() error {
 	s.mux.HandleFunc("GET /healthz", s.health)
 	s.mux.HandleFunc("GET /login", s.login)
 	s.mux.Handle("GET /metrics", s.metrics.handler())
@@ -102,7 +104,7 @@ func (s *Server) routes() {
 	if s.options.MCP != nil {
 		s.mux.Handle("/mcp", s.options.MCP(s.brigForTools))
 	}
-	s.operations()
+	return s.operations()
 }
 
 // brig is what a request may ask, with the rights of who sent it.
