@@ -12,8 +12,8 @@ import (
 // tried for the same run.
 const replaceWithin = 10 * time.Second
 
-// ready makes sure that an instance is there and that its workspace is the
-// session's; the caller has the interpreter. ctx ends it, and with it what is on
+// ready makes sure that an instance is there, that its workspace is the session's
+// and that it knows the session's datasets; the caller has the interpreter. ctx ends it, and with it what is on
 // its way: an interrupt never waits for a file.
 func (s *Session) ready(ctx context.Context, progress func(done, total int)) (fresh string, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -31,12 +31,14 @@ func (s *Session) ready(ctx context.Context, progress func(done, total int)) (fr
 		s.mu.Lock()
 		m := s.mirror
 		s.mu.Unlock()
-		if m == nil {
-			return fresh, nil
+		if m != nil {
+			unwatch := m.watch(progress)
+			err = m.before(ctx)
+			unwatch()
 		}
-		unwatch := m.watch(progress)
-		err = m.before(ctx)
-		unwatch()
+		if err == nil {
+			err = s.tellTables(ctx)
+		}
 		// An instance that was lost over it is replaced, as one that was lost before is.
 		// Not one that kept everybody waiting: the next one would for as long again.
 		var lost *sandbox.Lost

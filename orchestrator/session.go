@@ -49,6 +49,7 @@ type Session struct {
 	note    string             // see Note
 	filled  bool               // an instance ended because the workspace was over its limit
 	mirror  *mirror            // of the latest instance; nil: it sees the host's workspace itself
+	tables  tables             // the datasets
 
 	renewing sync.Mutex // one Renew at a time; taken before mu
 

@@ -249,7 +249,31 @@ const (
 	// the first run; error code "invalid" after it. Answered at once: the interpreter
 	// takes it up before whatever is asked next.
 	OpBind Op = "bind"
+	// OpTables says which datasets the session has; in: a JSON array of Table, at most
+	// MaxTables of them and MaxTablesBytes. It replaces what was said before. Answered at once: each
+	// interpreter of the instance takes it up before whatever is asked next.
+	OpTables Op = "tables"
 )
+
+const (
+	// MaxTables is the largest number of datasets of a session.
+	MaxTables = 256
+	// MaxTablesBytes bounds the input of OpTables.
+	MaxTablesBytes = 1 << 20
+)
+
+// Table is a file of the workspace that code finds as tables[Name], read when it is
+// first asked for.
+type Table struct {
+	Name   string `json:"name"`
+	Path   string `json:"path"`   // relative to the workspace, slash separated
+	Format string `json:"format"` // csv, tsv, json, jsonl, parquet, feather, xlsx, sqlite
+	Table  string `json:"table,omitempty"`
+	Active bool   `json:"active,omitempty"` // it is df; at most one is
+	// Version tells one registration of a name from another: with another one the
+	// interpreter forgets what it has read.
+	Version int64 `json:"version,omitempty"`
+}
 
 // Level is how firmly a run is interrupted.
 type Level string

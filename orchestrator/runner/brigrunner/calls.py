@@ -1,5 +1,5 @@
 """Answers to brig's calls: files and facts by the supervisor itself, the rest by the worker."""
-from . import files, frames, ready, walks
+from . import files, frames, ready, text, walks
 from .files import Refused
 
 MAX_CALLS = 32
@@ -11,7 +11,8 @@ class Calls:
     def __init__(self, sup):
         self._sup = sup
         self.asking = None  # the id of the call that the worker is busy with
-        self._input = None  # restore's input, on its way to the worker
+        self._input = None   # restore's input, on its way to the worker
+        self._listed = None  # datasets that the worker has still to be told of
         self._pages = None  # of a list that is not read to its end: (path, walks.Pages)
         self._open = set()
         self._era = 0       # of the conversation: names begin anew with each
@@ -23,7 +24,7 @@ class Calls:
             raise frames.ProtocolError("call %.80r" % (name,))
         name = self._era, name
         stream = message.get("in") or 0
-        if stream and op not in ("put", "restore"):
+        if stream and op not in ("put", "restore", "tables"):
             self._sup.streams.accept(stream, _Ignored()).refuse("no input is taken")
             stream = 0
         try:
@@ -92,6 +93,11 @@ class Calls:
                 raise Refused("invalid", "put needs input")
             put = files.Put(sup.workspace, path, args.get("mode", 0), lambda error: self.reply(name, error=error))
             put.stream = sup.streams.accept(stream, put)
+        elif op == "tables":
+            if not stream:
+                raise Refused("invalid", "tables needs input")
+            listed = _Whole(lambda data, error: self._register(name, data, error))
+            listed.stream = sup.streams.accept(stream, listed)
         elif op in _WORKER_OPS:
             self._ask(name, op, limit, stream)
         else:
@@ -123,6 +129,29 @@ class Calls:
         if sup.worker is not None:
             sup.worker.send(dict(wanted, t="bind"))
 
+    def _register(self, name, data, error):
+        """The interpreter takes the datasets up before whatever it is asked next, and so
+        does each that comes in its place."""
+        sup = self._sup
+        if error is None:
+            try:
+                listed = ready.datasets(text.loads(data))
+            except ValueError:
+                listed = None
+            if listed is None:
+                error = Refused("invalid", "not a list of datasets")
+            else:
+                sup.hello["tables"] = self._listed = listed
+                self._pass_on()
+        self.reply(name, error=error)
+
+    def _pass_on(self):
+        """Tells the worker of the datasets, but not within the input of another command."""
+        worker = self._sup.worker
+        if self._listed is not None and self._input is None and worker is not None:
+            worker.send({"t": "tables", "listed": self._listed})
+            self._listed = None
+
     # Calls that need the interpreter.
 
     def _ask(self, name, op, limit, stream):
@@ -142,6 +171,7 @@ class Calls:
     def answered(self, message):
         """The worker's answer; returns the parts whose bytes follow."""
         name, self.asking, self._input = self.asking, None, None
+        self._pass_on()
         error, size = message.get("error"), message.get("size", 0)
         if name is None:
             return []
@@ -160,7 +190,8 @@ class Calls:
             self._input.flushed()
 
     def died(self, how):
-        """The worker has ended."""
+        """The worker has ended. Whoever comes in its place is told of the datasets first."""
+        self._listed = None
         if self._input is not None:
             self._input.stream.refuse("the interpreter has ended")
             self._input = None
@@ -179,6 +210,31 @@ class _Ignored:
         pass
 
     reset = end
+
+
+class _Whole:
+    """The sink that keeps a call's input until it is whole. done(data, error) is called once."""
+
+    MOST = 1 << 20
+
+    def __init__(self, done):
+        self._done = done
+        self._data = bytearray()
+        self.stream = None
+
+    def data(self, data):
+        self._data += data
+        if len(self._data) > self.MOST:
+            self.stream.refuse("too large")
+            self._done(None, Refused("too-large", "the input has more than %d bytes" % self.MOST))
+        else:
+            self.stream.release(len(data))
+
+    def end(self):
+        self._done(self._data, None)
+
+    def reset(self):
+        self._done(None, Refused("failed", "the input was given up"))
 
 
 class _Input:

@@ -43,6 +43,8 @@ class Session:
         self._flags = 0        # of from __future__ import
         self.sources = sources.Sources()
         self.display = display.Displays(channel, hello["bounds"]["display"])
+        self.tables = None     # made when first needed
+        self.listed = hello["tables"] or None  # datasets to be taken up by the next run
         self._hook_imports()
         builtins.display = self.display.show
         self.namespace = None
@@ -66,6 +68,21 @@ class Session:
         self.namespace = module.__dict__
         self._file = None      # what __file__ is because of us
         self._flags = 0
+        if self.tables is not None:
+            self.tables.forget()
+
+    def _provide(self, source, codes):
+        """Makes the datasets known to the code that is about to run. This may run user
+        code, which is why it is a part of the run."""
+        if self.tables is None and not self.listed and b"tables" not in source:
+            return
+        if self.tables is None:
+            self.tables = trusted(__package__ + ".tables").Tables(self._hello["workspace"])
+            builtins.tables = self.tables
+        if self.listed is not None:
+            self.tables.update(self.listed, self.namespace)
+            self.listed = None
+        self.tables.provide(self.namespace, source, codes)
 
     def _name(self, filename):
         """Sets __file__ for a run that comes from a file, to where that would lie in
@@ -130,6 +147,7 @@ class Session:
 
     def _execute(self, source, filename):
         body, last, silent = self._compile(source, filename)
+        self._provide(source, body + [last])
         value = None
         for code in body:
             self._evaluate(code)

@@ -33,6 +33,7 @@ def check(message):
     if type(hello["silence"]) is not int or hello["silence"] < 0:
         raise frames.ProtocolError("hello without a good silence")
     hello.update(claim({}))
+    hello["tables"] = []
     return hello
 
 
@@ -44,6 +45,25 @@ def claim(args):
         if not isinstance(wanted[name], str) or "\0" in wanted[name]:
             raise frames.ProtocolError("bind without a good %s" % name)
     return wanted
+
+
+def datasets(value):
+    """A list of datasets with its types checked; None if it is none."""
+    if not isinstance(value, list) or len(value) > 1000:
+        return None
+    listed, names = [], set()
+    for given in value:
+        if not isinstance(given, dict):
+            return None
+        entry = {name: given.get(name) or "" for name in ("name", "path", "format", "table")}
+        if not all(isinstance(text, str) and "\0" not in text for text in entry.values()):
+            return None
+        entry["version"], entry["active"] = given.get("version") or 0, given.get("active") is True
+        if type(entry["version"]) is not int or not entry["name"] or entry["name"] in names:
+            return None
+        names.add(entry["name"])
+        listed.append(entry)
+    return listed
 
 
 def prepare(directory, hello):

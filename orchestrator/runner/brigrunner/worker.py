@@ -87,6 +87,8 @@ class Worker:
                 self._run(command)
             elif kind == "bind":
                 self._claim(command)
+            elif kind == "tables":
+                self.session.listed = command["listed"]
             else:
                 self._answer(kind, command)
 

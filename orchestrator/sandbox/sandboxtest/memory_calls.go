@@ -115,6 +115,8 @@ func (h *memoryRunner) answer(m wire.CallMessage, in io.Reader) (body any, out i
 		return body, nil, err
 	case wire.OpRemove:
 		return nil, nil, h.files.Remove(m.Args.Path)
+	case wire.OpTables:
+		return nil, nil, h.register(in)
 	case wire.OpVariables, wire.OpReset, wire.OpCheckpoint, wire.OpRestore:
 		return h.interpreter(m.Op, in)
 	}
@@ -130,6 +132,19 @@ func (h *memoryRunner) take(a wire.ControlArgs) error {
 		return &wire.CallError{Code: wire.CodeInvalid, Message: "a run came before it"}
 	}
 	h.bound = a
+	return nil
+}
+
+// register takes the list of datasets. The fake has nothing to read them with, so
+// that they are well formed is all that it finds out.
+func (h *memoryRunner) register(in io.Reader) error {
+	var listed []wire.Table
+	if in == nil || json.NewDecoder(io.LimitReader(in, wire.MaxTablesBytes)).Decode(&listed) != nil {
+		return &wire.CallError{Code: wire.CodeInvalid, Message: "not a list of datasets"}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tables = listed
 	return nil
 }
 

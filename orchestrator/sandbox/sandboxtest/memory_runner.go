@@ -42,6 +42,7 @@ type memoryRunner struct {
 	current *cell
 	ending  bool // the current cell has run its last step
 	lateRun wire.RunID
+	tables  []wire.Table
 	late    map[uint32]int64 // sent between two runs
 	ended   bool             // a Once run is over
 }
