@@ -118,10 +118,10 @@ func (o *Orchestrator) takeOver(ctx context.Context, row store.Session) (*Sessio
 func (s *Session) takeOver(ctx context.Context, row store.Session) (usable bool, err error) {
 	o := s.o
 	s.spec = launch{
-		want: row.Want, wish: wish{base: row.Base}, workspace: row.Workspace,
+		want: row.Want, wish: wish{base: row.Base, most: row.Limits}, workspace: row.Workspace,
 		claim: sandbox.Claim{Session: row.Name, Timezone: row.Timezone, Locale: row.Locale},
 	}
-	s.id, s.created = row.ID, row.Created
+	s.id, s.creator, s.created, s.runs = row.ID, row.Creator, row.Created, row.Runs
 	s.home = home{workspace: row.Workspace}
 	if row.Home != "" && filepath.Dir(row.Home) == filepath.Join(o.options.Paths.Data, homesDir) {
 		s.home.dir = row.Home // what goes with the session lies there and nowhere else

@@ -19,6 +19,7 @@ type Info struct {
 	IdleEnds          time.Time // zero: it is in use
 	Run               wire.RunID
 	Queued            int // calls that wait for the interpreter
+	Runs              int // that were begun, in earlier brigs too
 	Limits            sandbox.Limits
 	Resolution        Resolution      // of the latest instance, as the two below
 	Posture           sandbox.Posture // without layers: it is a kept session's whose instance was not taken up
@@ -42,7 +43,7 @@ func (s *Session) Info() Info {
 	s.notice()
 	i := Info{
 		ID: s.id, Name: s.spec.claim.Session, Creator: s.creator, State: s.state, Created: s.created, Used: s.expiry.used,
-		Run: s.current, Queued: queued, Limits: s.bound.limits, Resolution: s.bound.resolution, Posture: s.bound.posture,
+		Run: s.current, Queued: queued, Runs: s.runs, Limits: s.bound.limits, Resolution: s.bound.resolution, Posture: s.bound.posture,
 		Stamp: s.bound.stamp, Note: s.note, Reason: s.expiry.reason,
 	}
 	if i.Limits == (sandbox.Limits{}) {
@@ -83,7 +84,7 @@ func (s *Session) Renew(ctx context.Context, lifetime time.Duration) error {
 	if id != "" && lifetime > 0 {
 		ctx, cancel := context.WithTimeoutCause(ctx, recordBound, errTooSlow)
 		defer cancel()
-		if err := s.o.options.Store.Renew(ctx, id, now.Sub(created)+lifetime); err != nil {
+		if err := s.o.options.Store.Extend(ctx, id, now.Sub(created)+lifetime, now); err != nil {
 			return fmt.Errorf("renew the session: %w", err)
 		}
 	}

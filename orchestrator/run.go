@@ -98,6 +98,7 @@ func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, run 
 		s.active, s.current = nil, ""
 		return bound{}, "", err
 	}
+	s.runs++
 	s.move(eventRun)
 	return s.bound, fresh, nil
 }

@@ -42,6 +42,7 @@ type Session struct {
 	retired chan struct{}      // closed when the instance before the next one is gone
 	active  context.CancelFunc // interrupts the run that has the interpreter; nil: none has
 	current wire.RunID         // the run that has the interpreter; empty: none has
+	runs    int                // that were begun
 	left    []error            // what retired instances left behind
 	expiry  expiry             // when it ends by itself
 	record  record             // what the store knows of it

@@ -12,7 +12,7 @@ import (
 )
 
 const selectAll = `
-SELECT s.id, s.name, s.want, s.backend, s.base, s.workspace, s.home, s.timezone, s.locale, s.created, s.lifetime, s.used, s.state, s.note, s.run, s.process, s.kept, s.creator, s.runs,
+SELECT s.id, s.name, s.want, s.backend, s.base, s.workspace, s.home, s.timezone, s.locale, s.created, s.lifetime, s.used, s.state, s.note, s.run, s.process, s.kept, s.creator, s.runs, s.limits,
        i.id, i.backend, i.name, i.label, i.secret, i.base, i.workspace, i.posture, i.resolution, i.created, i.orphaned
 FROM sessions s LEFT JOIN instances i ON i.session = s.id
 ORDER BY s.created, s.id`
@@ -46,21 +46,22 @@ func (s *Store) Sessions(ctx context.Context) ([]Session, error) {
 
 func scan(rows *sql.Rows) (Session, error) {
 	var x Session
-	var want, backend, state, run string
+	var want, backend, state, run, limits string
 	var base sql.NullString
 	var created, lifetime, used int64
 	var id, iBackend, name, label, secret, iBase, iWorkspace, posture, resolution sql.NullString
 	var iCreated, orphaned sql.NullInt64
-	err := rows.Scan(&x.ID, &x.Name, &want, &backend, &base, &x.Workspace, &x.Home, &x.Timezone, &x.Locale, &created, &lifetime, &used, &state, &x.Note, &run, &x.Process, &x.Kept, &x.Creator, &x.Runs,
+	err := rows.Scan(&x.ID, &x.Name, &want, &backend, &base, &x.Workspace, &x.Home, &x.Timezone, &x.Locale, &created, &lifetime, &used, &state, &x.Note, &run, &x.Process, &x.Kept, &x.Creator, &x.Runs, &limits,
 		&id, &iBackend, &name, &label, &secret, &iBase, &iWorkspace, &posture, &resolution, &iCreated, &orphaned)
 	if err != nil {
 		return x, err
 	}
 	x.Want, x.Backend, x.State, x.Run = sandbox.Kind(want), sandbox.Kind(backend), State(state), wire.RunID(run)
 	x.Created, x.Lifetime, x.Used = moment(created), time.Duration(lifetime)*time.Millisecond, moment(used)
+	x.Err = decode(limits, &x.Limits)
 	if base.Valid {
 		x.Base = new(sandbox.Base)
-		x.Err = decode(base.String, x.Base)
+		x.Err = errors.Join(x.Err, decode(base.String, x.Base))
 	}
 	if !id.Valid {
 		return x, nil

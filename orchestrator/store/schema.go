@@ -59,6 +59,7 @@ CREATE TABLE instances (
 		`
 ALTER TABLE sessions ADD COLUMN creator TEXT NOT NULL DEFAULT '';
 ALTER TABLE sessions ADD COLUMN runs INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN limits TEXT NOT NULL DEFAULT '{}'; -- JSON; lower ones that were asked for
 
 CREATE TABLE tokens (
 	session TEXT PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,

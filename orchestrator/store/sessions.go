@@ -25,12 +25,14 @@ func (s *Store) Add(ctx context.Context, x Session) error {
 	}
 	defer leave()
 	base, err := encodeBase(x.Base)
+	limits, limitsErr := json.Marshal(x.Limits)
+	err = errors.Join(err, limitsErr)
 	if err == nil {
 		_, err = s.soon.ExecContext(ctx, `
-INSERT INTO sessions (id, name, want, backend, base, workspace, home, timezone, locale, created, lifetime, used, state, note, run, process, kept, creator)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'idle', '', '', ?, ?, ?)`,
+INSERT INTO sessions (id, name, want, backend, base, workspace, home, timezone, locale, created, lifetime, used, state, note, run, process, kept, creator, limits)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'idle', '', '', ?, ?, ?, ?)`,
 			x.ID, x.Name, string(x.Want), string(x.Backend), base, x.Workspace, x.Home, x.Timezone, x.Locale,
-			millis(x.Created), x.Lifetime.Milliseconds(), millis(x.Used), s.process, x.Kept, x.Creator)
+			millis(x.Created), x.Lifetime.Milliseconds(), millis(x.Used), s.process, x.Kept, x.Creator, string(limits))
 	}
 	if errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) {
 		return fmt.Errorf("record session %s: %w", x.Name, ErrNameTaken)

@@ -20,12 +20,13 @@ const (
 // another process.
 type Session struct {
 	ID        string
-	Name      string        // unique among all sessions of this owner
-	Want      sandbox.Kind  // the backend that was asked for; empty: the configured one
-	Backend   sandbox.Kind  // of the latest instance
-	Base      *sandbox.Base // that was asked for; nil: as configured
-	Workspace string        // host directory
-	Home      string        // directory that goes with the session; empty: somebody else's
+	Name      string         // unique among all sessions of this owner
+	Want      sandbox.Kind   // the backend that was asked for; empty: the configured one
+	Backend   sandbox.Kind   // of the latest instance
+	Base      *sandbox.Base  // that was asked for; nil: as configured
+	Limits    sandbox.Limits // lower ones that were asked for; a zero: as configured
+	Workspace string         // host directory
+	Home      string         // directory that goes with the session; empty: somebody else's
 	Timezone  string
 	Locale    string
 	Created   time.Time     // to the millisecond, as all times here
