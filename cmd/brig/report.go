@@ -196,7 +196,7 @@ func (e *execution) answer(code exitCode) runAnswer {
 		Gaps: e.sink.gaps, Log: e.log(), Files: e.brought.files,
 		Left:      slices.Clone(e.uploads.skipped),
 		ElapsedMS: millis(r.Elapsed), QueuedMS: millis(r.Queued), State: r.State, Reported: r.RunnerReported,
-		Stamp: r.Stamp, Posture: e.session.Posture(), Resolution: e.session.Resolution(),
+		Stamp: r.Stamp, Posture: e.venue.posture(), Resolution: e.venue.resolution(),
 	}
 	for _, s := range e.brought.left {
 		a.Left = append(a.Left, s.String())

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -29,6 +28,7 @@ type runOptions struct {
 	quiet    bool
 	noResult bool
 	accept   bool
+	session  string
 	args     []string
 	dash     int // position of "--" among args, or -1
 }
@@ -45,6 +45,10 @@ What the code prints comes out as it is; the value of its last expression is
 printed as in a notebook; figures become files and are named. One line on
 standard error says what really ran the code. If that is less than what was
 configured, a line before the output says so and what to do about it.
+
+Where a brig runs that stays (brig up) and has the same settings, it runs the code.
+With --session the code runs in a session that stays there, with its variables and
+files.
 
 What --out brings back replaces nothing that is there already, because the code
 chooses the names; --overwrite lets it. What cannot be brought back is named.
@@ -66,6 +70,7 @@ The exit status is the program's own; see: brig help exit-codes`,
 	f.Var(once("--image", &word{value: &o.image, flag: "image"}), "image", "run in your own image, `REF`, which is on the engine and has Python 3.8 or later")
 	o.backend.complete(c)
 	o.tier.complete(c)
+	f.Var(once("--session", &word{value: &o.session, flag: "session"}), "session", "run in the session `NAME` of the brig that stays, which is opened if there is none of that name")
 	f.Var(once("--timeout", &o.timeout), "timeout", "limit of `TIME`, such as 5s or 2m")
 	f.StringArrayVar(&o.files, "file", nil, "put the file or directory `SRC[:NAME]` into the workspace; may be repeated")
 	f.Var(once("--out", &word{value: &o.out, flag: "out"}), "out", "bring back what the code created or changed, and figures, into `DIR`; what is there already is not replaced")
@@ -119,6 +124,10 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 	sig := watchSignals(parent)
 	defer sig.close()
 	defer func() { err = sig.rename(err) }()
+	e := &execution{p: p, o: o, src: src, uploads: up, out: out, signals: sig, limits: limits, longest: settings.Config.Workspace.ExecTimeout}
+	if handed, err := e.handOver(settings); handed || err != nil {
+		return err
+	}
 	a, err := p.assemble(settings, assembleOptions{silent: o.json})
 	if err != nil {
 		return err
@@ -137,9 +146,8 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 			session, err = open()
 		}
 	}
-	var consent []string
 	if o.accept && unaccepted(err) {
-		if consent, err = p.accept(settings.Paths, o.json); err == nil {
+		if e.consent, err = p.accept(settings.Paths, o.json); err == nil {
 			session, err = open()
 		}
 	}
@@ -147,9 +155,12 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	e := &execution{p: p, o: o, src: src, uploads: up, out: out, session: session, signals: sig, limits: limits, consent: consent}
+	e.venue = &here{session: session}
 	return e.run()
 }
+
+// stays tells that the interpreter goes on after the run, with its variables.
+func (o runOptions) stays() bool { return o.session != "" }
 
 // errNoImage ends the drawing of a build whose image nobody runs.
 var errNoImage = errors.New("the image was not built")
@@ -170,10 +181,11 @@ type execution struct {
 	src     source
 	uploads *uploads
 	out     *outDir
-	session *orchestrator.Session
+	venue   venue
 	signals *signals
 	limits  sandbox.Limits
-	consent []string // what --accept-uncontained recorded
+	longest time.Duration // of a run for which no limit is given
+	consent []string      // what --accept-uncontained recorded
 
 	sink    *sink
 	result  orchestrator.Result
@@ -190,26 +202,18 @@ func (e *execution) run() (err error) {
 		closed = true
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.signals.ctx), closeTimeout)
 		defer cancel()
-		return e.session.Close(ctx)
+		return e.venue.close(ctx)
 	}
 	defer func() { err = errors.Join(err, closeSession()) }()
 
-	if !e.o.json {
-		e.p.announce(e.session.Resolution(), e.session.Posture())
-		if left := e.uploads.left(); left != "" {
-			e.p.tui.note("%s", escapeLine(left))
-		}
+	if e.venue.known() {
+		e.begin()
 	}
-	workspace := e.session.Workspace()
 	if err := e.fits(); err != nil {
 		return err
 	}
-	if err := e.uploads.put(e.signals.ctx, workspace); err != nil {
+	if err := e.venue.put(e.signals.ctx, e.uploads); err != nil {
 		return err
-	}
-	before, err := workspace.Snapshot()
-	if err != nil {
-		return fmt.Errorf("look at the workspace before the run: %w", err)
 	}
 	figures := "."
 	if e.out != nil {
@@ -220,17 +224,28 @@ func (e *execution) run() (err error) {
 		return err
 	}
 	if e.out != nil {
-		e.brought = e.out.bring(e.bringing(), workspace, before, e.sink.figures.names)
+		e.brought = e.venue.bring(e.bringing(), e.out, e.sink.figures.names)
 	}
 	// Closed before the answer is complete: what could not be removed belongs to it.
 	e.closing = closeSession()
 	return e.report()
 }
 
+// begin says what contains the code, before any of it runs.
+func (e *execution) begin() {
+	if e.o.json {
+		return
+	}
+	e.p.announce(e.venue.resolution(), e.venue.posture())
+	if left := e.uploads.left(); left != "" {
+		e.p.tui.note("%s", escapeLine(left))
+	}
+}
+
 // fits says whether the files of --file have room where the workspace is in the
 // instance's memory.
 func (e *execution) fits() error {
-	if most := e.limits.WorkspaceInMemory(); e.session.Posture().Detached && e.uploads.bytes > most {
+	if most := e.limits.WorkspaceInMemory(); e.venue.posture().Detached && e.uploads.bytes > most {
 		return input("raise limits.memory (and limits.workspace), see: brig config show limits.memory",
 			"the files given with --file are too large together: %s, and a workspace on an engine that does not see this machine's directories holds %s, a quarter of limits.memory (%s) and at most limits.workspace (%s)",
 			size(e.uploads.bytes), size(most), size(e.limits.Memory), size(e.limits.Workspace))
@@ -254,16 +269,18 @@ func (e *execution) execute() error {
 	e.signals.whileRunning(func() {
 		asked.Go(func() {
 			// What came too late to interrupt anything needs no answer.
-			_ = e.session.Interrupt(e.signals.ctx)
+			if errors.Is(e.venue.interrupt(e.signals.ctx), errNotBegun) {
+				e.signals.cancel(errInterrupted)
+			}
 		})
 	})
 	defer e.signals.whileRunning(nil)
 	carrying := newCarrying(e.p.tui.stderr, e.o.json || e.o.quiet)
 	var err error
-	e.result, err = e.session.Run(e.signals.ctx, orchestrator.RunRequest{
-		Source: e.src.code, Filename: e.src.filename, Argv: e.src.argv, Once: true,
+	e.result, err = e.venue.run(e.signals.ctx, orchestrator.RunRequest{
+		Source: e.src.code, Filename: e.src.filename, Argv: e.src.argv, Once: !e.o.stays(),
 		Timeout: time.Duration(e.o.timeout), Carrying: carrying.show,
-	}, carrying.between(e.sink.emit))
+	}, e.begin, carrying.between(e.sink.emit))
 	carrying.done()
 	var failed *writeError
 	if errors.As(err, &failed) {

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"brig/orchestrator/api"
+	"brig/orchestrator/config"
+	"brig/orchestrator/owner"
+)
+
+// helloTimeout bounds how long a brig that runs may take to say that it does.
+const helloTimeout = 2 * time.Second
+
+// daemonLock is the file below the runtime directory that a brig which stays holds
+// locked, for as long as it lives.
+const daemonLock = "daemon.lock"
+
+// downAndUp replaces the brig that runs.
+const downAndUp = "brig down && brig up"
+
+// daemon finds the brig that stays, as its operator, and makes sure that it answers
+// and is of this version. Without one it returns nil and no error: only then may a
+// verb do its work itself. Whoever gets a client closes it.
+func (p *program) daemon(parent context.Context, paths config.Paths) (*api.Client, error) {
+	ctx, cancel := context.WithTimeoutCause(parent, helloTimeout, errors.New("no answer within "+helloTimeout.String()))
+	defer cancel()
+	end, err := api.Find(ctx, paths.Runtime, api.Operator)
+	switch {
+	case errors.Is(err, api.ErrNotRunning):
+		return nil, nil
+	case err != nil:
+		return nil, noAnswer(parent, err)
+	}
+	if end.Socket == "" {
+		// The address may have been left by a brig that was killed, and be somebody
+		// else's by now, who would be sent the token.
+		lock, err := owner.TryLock(filepath.Join(paths.Runtime, daemonLock))
+		if err != nil {
+			return nil, noAnswer(parent, err)
+		}
+		if lock != nil {
+			return nil, lock.Close()
+		}
+	}
+	c := api.NewClient(end)
+	version, err := c.Hello(ctx)
+	if err != nil {
+		c.Close()
+		return nil, noAnswer(parent, err)
+	}
+	if own := readVersion().Version; version != own {
+		c.Close()
+		return nil, &failure{
+			Code: "version", Message: fmt.Sprintf("the brig that runs is version %s, and this one is %s", version, own),
+			Remedy: downAndUp, Exit: exitFailed,
+		}
+	}
+	return c, nil
+}
+
+// noAnswer is a brig that is there and cannot be asked. Nothing is done without it:
+// it may be doing the same thing.
+func noAnswer(parent context.Context, err error) error {
+	if parent.Err() != nil {
+		return context.Cause(parent)
+	}
+	text := err.Error()
+	var problem *api.Problem
+	if errors.As(err, &problem) {
+		text = problem.Detail
+	}
+	return &failure{
+		Code: "unreachable", Message: "a brig runs and does not answer as it should: " + text,
+		Remedy: downAndUp, Exit: exitFailed, err: err,
+	}
+}
+
+// needDaemon is daemon for verbs that are about what only a brig that stays has.
+func (p *program) needDaemon(ctx context.Context) (*api.Client, error) {
+	paths, err := config.FindPaths(p.lookup)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.daemon(ctx, paths)
+	if err == nil && c == nil {
+		err = notRunning()
+	}
+	return c, err
+}
+
+// asks runs a verb with the brig that stays, ended by a signal.
+func (p *program) asks(parent context.Context, do func(ctx context.Context, c *api.Client) error) (err error) {
+	sig := watchSignals(parent)
+	defer sig.close()
+	defer func() { err = sig.rename(err) }()
+	c, err := p.needDaemon(sig.ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return do(sig.ctx, c)
+}
+
+// decisive are the settings, by their section, that say where and how code runs.
+func decisive(key string) bool {
+	section, _, _ := strings.Cut(key, ".")
+	return slices.Contains([]string{"execution", "host", "docker", "sandbox", "workspace", "guard"}, section) ||
+		section == "limits" && key != "limits.sessions" && key != "limits.idle"
+}
+
+// differs finds the first decisive setting that is another one in the brig that
+// stays. A run that asks for other settings than those is not handed to it: they
+// would be passed over in silence, and could be the stricter ones.
+func differs(ctx context.Context, c *api.Client, mine config.Loaded) (string, error) {
+	list, err := c.Settings(ctx)
+	if err != nil {
+		return "", err
+	}
+	theirs := map[string]string{}
+	for _, s := range list.Settings {
+		theirs[s.Key] = s.Value
+	}
+	for _, row := range config.Render(mine) {
+		value, known := theirs[row.Key]
+		if decisive(row.Key) && (!known || value != redact(row.Value) && value != row.Value) {
+			return row.Key, nil
+		}
+	}
+	return "", nil
+}
