@@ -4,14 +4,14 @@ import "time"
 
 // RunRequest asks for one execution: of Code, or of the workspace file Path.
 type RunRequest struct {
-	Code      string   `json:"code,omitempty" doc:"Python source; at most 16 MiB"`
+	Code string `json:"code,omitempty" doc:"Python source; at most 16 MiB"`
 	// CodeBase64 is for source in another encoding, which it declares (PEP 263).
 	CodeBase64 []byte   `json:"code_base64,omitempty" doc:"instead of code, where the source is not UTF-8"`
 	Path       string   `json:"path,omitempty" maxLength:"4096" doc:"a .py file of the workspace instead of code"`
-	Filename  string   `json:"filename,omitempty" maxLength:"255" doc:"what tracebacks show; empty: the cell's number"`
-	Argv      []string `json:"argv,omitempty" maxItems:"1000" nullable:"false" doc:"sys.argv[1:]"`
-	Once      bool     `json:"once,omitempty" doc:"a whole program: the interpreter ends with it"`
-	TimeoutMs int64    `json:"timeout_ms,omitempty" minimum:"0" doc:"milliseconds of wall clock; 0: workspace.exec_timeout, at most limits.max_timeout"`
+	Filename   string   `json:"filename,omitempty" maxLength:"255" doc:"what tracebacks show; empty: the cell's number"`
+	Argv       []string `json:"argv,omitempty" maxItems:"1000" nullable:"false" doc:"sys.argv[1:]"`
+	Once       bool     `json:"once,omitempty" doc:"a whole program: the interpreter ends with it"`
+	TimeoutMs  int64    `json:"timeout_ms,omitempty" minimum:"0" doc:"milliseconds of wall clock; 0: workspace.exec_timeout, at most limits.max_timeout"`
 	// Session is what a one shot asks of its session.
 	Session *SessionRequest `json:"session,omitempty" doc:"of one shots alone: the session for this run; it has no name"`
 	Files   []InlineFile    `json:"files,omitempty" maxItems:"1000" nullable:"false" doc:"put into the workspace before the run"`
