@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/http"
 	"time"
 
@@ -17,16 +19,14 @@ type surface struct {
 	brigOf    func(context.Context) api.Brig         // with the rights of the request's credential
 	who       func(context.Context) string           // the credential, for the caps of its streams
 	requestID func(context.Context) string           // as in the log
-	fault     func(ctx context.Context, cause error) // tells the log of a fault of brig
+	note      func(context.Context, api.Code, error) // tells the log of a problem and its cause
 	ending    <-chan struct{}                        // closed when brig ends: streams end then
 	beat      time.Duration                          // between two signs of life on a stream
-	stall     time.Duration                          // a read or a write that takes longer ends the request
 	streams   *streamCaps
 }
 
 const (
-	defaultBeat  = 15 * time.Second
-	defaultStall = 30 * time.Second
+	defaultBeat = 15 * time.Second
 
 	smallBody = 1 << 20  // bytes of JSON
 	runBody   = 48 << 20 // bytes of JSON: 16 MiB of source as JSON strings and files beside it
@@ -43,14 +43,11 @@ func newSurface(s surface) *surface {
 	if s.requestID == nil {
 		s.requestID = func(context.Context) string { return "" }
 	}
-	if s.fault == nil {
-		s.fault = func(context.Context, error) {}
+	if s.note == nil {
+		s.note = func(context.Context, api.Code, error) {}
 	}
 	if s.beat == 0 {
 		s.beat = defaultBeat
-	}
-	if s.stall == 0 {
-		s.stall = defaultStall
 	}
 	if s.streams == nil {
 		s.streams = &streamCaps{total: maxStreams, each: maxStreamsPerWho, of: map[string]int{}}
@@ -61,6 +58,7 @@ func newSurface(s surface) *surface {
 // mount puts every operation and the description of all into mux.
 func (s *surface) mount(mux *http.ServeMux) (*huma.OpenAPI, error) {
 	a := humago.New(mux, s.config())
+	a.UseMiddleware(goneIsNoFault)
 	s.register(a)
 	doc := a.OpenAPI()
 	finish(doc)
@@ -68,6 +66,21 @@ func (s *surface) mount(mux *http.ServeMux) (*huma.OpenAPI, error) {
 		return nil, err
 	}
 	return doc, nil
+}
+
+// goneIsNoFault makes an abort of huma's panic about an answer that nobody reads.
+func goneIsNoFault(ctx huma.Context, next func(huma.Context)) {
+	defer func() {
+		fault := recover()
+		var network net.Error
+		if err, ok := fault.(error); ok && (errors.As(err, &network) || errors.Is(err, net.ErrClosed)) {
+			panic(http.ErrAbortHandler)
+		}
+		if fault != nil {
+			panic(fault)
+		}
+	}()
+	next(ctx)
 }
 
 func (s *surface) register(a huma.API) {

@@ -17,16 +17,12 @@ import (
 	"brig/orchestrator/api"
 )
 
-// wholeBodyTime is how long a body of JSON may take, however fast it trickles.
-const wholeBodyTime = 60 * time.Second
-
-// whole reads a JSON body of at most limit bytes before huma does. Huma would leave its
-// read deadline on the connection, where the server takes it for the end of the
-// client and cancels a long run; it would also take a body of any type.
+// whole reads a JSON body of at most limit bytes before huma does, which would take one
+// of any type and encoding, and answer to one that breaks off with a fault of brig.
 func (s *surface) whole(limit int64) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
-		body, err := s.readWhole(w, r, limit)
+		body, err := readWhole(r, limit)
 		if err != nil {
 			s.fail(w, r, err)
 			return
@@ -48,7 +44,7 @@ func (c *withBody) BodyReader() io.Reader           { return strings.NewReader(c
 func (c *withBody) SetReadDeadline(time.Time) error { return nil }
 func (c *withBody) Unwrap() huma.Context            { return c.asked }
 
-func (s *surface) readWhole(w http.ResponseWriter, r *http.Request, limit int64) (string, error) {
+func readWhole(r *http.Request, limit int64) (string, error) {
 	if r.ContentLength > limit {
 		return "", tooLarge(limit)
 	}
@@ -59,9 +55,7 @@ func (s *surface) readWhole(w http.ResponseWriter, r *http.Request, limit int64)
 	if r.ContentLength > 0 {
 		all.Grow(int(r.ContentLength))
 	}
-	body := s.patient(w, r)
-	body.until = time.Now().Add(wholeBodyTime)
-	n, err := io.Copy(&all, io.LimitReader(body, limit+1))
+	n, err := io.Copy(&all, io.LimitReader(r.Body, limit+1))
 	switch {
 	case err != nil:
 		return "", bodyProblem(err)
@@ -106,28 +100,4 @@ func bodyProblem(err error) error {
 	default:
 		return api.NewProblem(api.CodeMalformed, "the body broke off", "send it again")
 	}
-}
-
-// patient is r's body with a deadline of its own for every read, and none left behind.
-func (s *surface) patient(w http.ResponseWriter, r *http.Request) *patient {
-	return &patient{body: r.Body, control: http.NewResponseController(w), stall: s.stall}
-}
-
-type patient struct {
-	body    io.Reader
-	control *http.ResponseController
-	stall   time.Duration
-	until   time.Time // for the whole body; zero: no bound
-}
-
-func (p *patient) Read(b []byte) (int, error) {
-	deadline := time.Now().Add(p.stall)
-	if !p.until.IsZero() && p.until.Before(deadline) {
-		deadline = p.until
-	}
-	// Without deadlines (a test's recorder) the read waits as long as the peer does.
-	_ = p.control.SetReadDeadline(deadline)
-	n, err := p.body.Read(b)
-	_ = p.control.SetReadDeadline(time.Time{})
-	return n, err
 }

@@ -48,14 +48,14 @@ func (s *surface) registerArchive(a huma.API) {
 		if err != nil {
 			return nil, err
 		}
-		return s.produced(content, "workspace."+in.Format, packed(in.Format))
+		return produced(content, "workspace."+in.Format, packed(in.Format))
 	})
 	add(a, huma.Operation{
 		OperationID: "write-archive", Method: http.MethodPut, Path: "/v1/sessions/{session}/archive", Tags: tags, RequestBody: bytesWanted("the archive"),
 		Summary:     "Upload files as one archive",
 		Description: "They come beside what is there. Links, special files and names that lead out are skipped and named.",
 	}, aBody|aSession|aFile, func(ctx context.Context, in *inPutArchive) (*answer[api.ArchiveResult], error) {
-		content, err := s.upload(in.body)
+		content, err := upload(in.body)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (s *surface) registerArchive(a huma.API) {
 		if err != nil {
 			return nil, err
 		}
-		return s.produced(content, "session."+in.Format, packed(in.Format))
+		return produced(content, "session."+in.Format, packed(in.Format))
 	})
 }
 
@@ -79,7 +79,7 @@ func (s *surface) registerArchive(a huma.API) {
 const firstPiece = 64 << 10 // bytes
 
 // produced sends what is made while it is sent.
-func (s *surface) produced(content io.ReadCloser, name, kind string) (*huma.StreamResponse, error) {
+func produced(content io.ReadCloser, name, kind string) (*huma.StreamResponse, error) {
 	first := make([]byte, firstPiece)
 	n, err := io.ReadFull(content, first)
 	length := int64(-1)
@@ -96,7 +96,7 @@ func (s *surface) produced(content io.ReadCloser, name, kind string) (*huma.Stre
 		bytesHeader(w, name, kind, length)
 		w.WriteHeader(http.StatusOK)
 		if r.Method != http.MethodHead {
-			s.copyOut(w, io.MultiReader(bytes.NewReader(first[:n]), content), length)
+			copyOut(w, io.MultiReader(bytes.NewReader(first[:n]), content), length)
 		}
 	}}, nil
 }

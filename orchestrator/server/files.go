@@ -51,20 +51,19 @@ type outFile struct {
 // body takes the request as it is, so that an upload is never held in memory.
 type body struct {
 	r *http.Request
-	w http.ResponseWriter
 }
 
 // Resolve is how huma hands the request out.
 func (b *body) Resolve(ctx huma.Context) []error {
-	b.r, b.w = humago.Unwrap(ctx)
+	b.r, _ = humago.Unwrap(ctx)
 	return nil
 }
 
-func (s *surface) upload(b body) (io.Reader, error) {
+func upload(b body) (io.Reader, error) {
 	if err := identity(b.r); err != nil {
 		return nil, err
 	}
-	return s.patient(b.w, b.r), nil
+	return b.r.Body, nil
 }
 
 // bytesWanted documents a request's body that is no JSON.
@@ -111,7 +110,7 @@ func (s *surface) registerFiles(a huma.API) {
 }
 
 func (s *surface) writeFile(ctx context.Context, in *inPutFile) (*outFile, error) {
-	content, err := s.upload(in.body)
+	content, err := upload(in.body)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func (s *surface) openFile(ctx context.Context, b api.Brig, in *inReadFile, seen
 		if r.Method == http.MethodHead {
 			return
 		}
-		s.copyOut(w, io.LimitReader(content, length), length)
+		copyOut(w, io.LimitReader(content, length), length)
 	}}, false, nil
 }
 
@@ -102,27 +102,11 @@ func unchanged(f api.File) *huma.StreamResponse {
 
 // copyOut sends content, which has length bytes (-1: not known). An answer that cannot
 // be completed is cut off, so that nobody takes a part for the whole.
-func (s *surface) copyOut(w http.ResponseWriter, content io.Reader, length int64) {
-	n, err := io.Copy(&patientWriter{w: w, control: http.NewResponseController(w), stall: s.stall}, content)
+func copyOut(w http.ResponseWriter, content io.Reader, length int64) {
+	n, err := io.Copy(w, content)
 	if err != nil || length >= 0 && n != length {
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// patientWriter has a deadline for every write, and leaves none behind.
-type patientWriter struct {
-	w       io.Writer
-	control *http.ResponseController
-	stall   time.Duration
-}
-
-func (p *patientWriter) Write(b []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(p.stall)) // a test's recorder never blocks
-	n, err := p.w.Write(b)
-	if err == nil {
-		_ = p.control.SetWriteDeadline(time.Time{})
-	}
-	return n, err
 }
 
 // part is the range that is asked for; partial is false where the whole is.

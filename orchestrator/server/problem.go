@@ -57,6 +57,9 @@ func asProblem(ctx context.Context, err error) *api.Problem {
 // fail answers with a problem where huma has no part.
 func (s *surface) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.stamped(r.Context(), asProblem(r.Context(), err), err)
+	for _, name := range []string{"ETag", "Content-Range", "Content-Disposition", "Last-Modified"} {
+		w.Header().Del(name)
+	}
 	for k, v := range problemHeaders(p) {
 		w.Header()[k] = v
 	}
@@ -76,11 +79,9 @@ func writeAs(w http.ResponseWriter, r *http.Request, kind string, status int, v 
 	_ = enc.Encode(v)
 }
 
-// stamped is p with the request's id; a fault of brig goes to the log.
+// stamped is p with the request's id, and the log is told.
 func (s *surface) stamped(ctx context.Context, p *api.Problem, cause error) *api.Problem {
-	if p.Code == api.CodeInternal {
-		s.fault(ctx, cause)
-	}
+	s.note(ctx, p.Code, cause)
 	stamped := *p
 	if stamped.Instance == "" {
 		stamped.Instance = s.requestID(ctx)

@@ -105,7 +105,7 @@ func (s *surface) stream(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	out := &eventWriter{w: w, control: http.NewResponseController(w), stall: s.stall}
+	out := &eventWriter{w: w, control: http.NewResponseController(w)}
 	var beating sync.WaitGroup
 	beating.Go(func() { s.keepAlive(ctx, cancel, out) })
 	err := source(ctx, func(e api.Event) error {
@@ -120,7 +120,6 @@ func (s *surface) stream(ctx context.Context, w http.ResponseWriter, r *http.Req
 	}
 	cancel(nil)
 	beating.Wait()
-	defer out.rest()
 	switch {
 	case err == nil || errors.Is(err, errStreamBroken) || r.Context().Err() != nil:
 		_ = out.open() // a stream without events is a stream all the same
@@ -162,11 +161,11 @@ func (s *surface) keepAlive(ctx context.Context, cancel context.CancelCauseFunc,
 // errStreamBroken says that the reader of a stream is gone or too slow.
 var errStreamBroken = errors.New("the stream's reader is gone")
 
-// eventWriter writes server-sent events, each with a deadline of its own.
+// eventWriter writes server-sent events. A reader that does not keep up breaks its
+// connection, whose writes have deadlines.
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	stall   time.Duration
 
 	mu     sync.Mutex
 	opened bool
@@ -205,8 +204,6 @@ func (o *eventWriter) write(text string) error {
 		o.w.WriteHeader(http.StatusOK)
 		text = "retry: " + strconv.Itoa(reconnect) + "\n\n" + text
 	}
-	// A writer without deadlines (a test's recorder) never blocks.
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.stall))
 	if _, err := o.w.Write([]byte(text)); err != nil {
 		o.broken = true
 		return fmt.Errorf("%w: %w", errStreamBroken, err)
@@ -216,15 +213,6 @@ func (o *eventWriter) write(text string) error {
 		return fmt.Errorf("%w: %w", errStreamBroken, err)
 	}
 	return nil
-}
-
-// rest leaves no deadline on the connection for its next request.
-func (o *eventWriter) rest() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.broken {
-		_ = o.control.SetWriteDeadline(time.Time{})
-	}
 }
 
 // streamCaps bounds event streams, which are cheap for those who open and forget them.
