@@ -1,0 +1,32 @@
+//go:build unix
+
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// notOurs says why a file is not this user's alone; most is the mode it may have.
+func notOurs(info fs.FileInfo, most fs.FileMode) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || int(st.Uid) != os.Geteuid():
+		return "it belongs to another user"
+	case info.Mode().Perm()&^most != 0:
+		return fmt.Sprintf("its mode is %#o, so that others can get at it", info.Mode().Perm())
+	}
+	return ""
+}
+
+// syncDir brings the names in a directory to the disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

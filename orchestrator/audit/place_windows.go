@@ -1,0 +1,10 @@
+package audit
+
+import "io/fs"
+
+// notOurs does not judge access lists: the directories of a profile are closed
+// to other users unless somebody opened them on purpose.
+func notOurs(fs.FileInfo, fs.FileMode) string { return "" }
+
+// syncDir is not needed or not known here: a name is on the disk when the system says so.
+func syncDir(string) error { return nil }
