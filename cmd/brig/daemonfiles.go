@@ -30,8 +30,13 @@ func (t *there) put(ctx context.Context, u *uploads) (err error) {
 			return err
 		}
 	}
-	if t.before, err = allFiles(ctx, t.client, t.id(), ""); err != nil {
+	all, _, err := listFiles(ctx, t.client, t.id(), "")
+	if err != nil {
 		return fmt.Errorf("look at the workspace before the run: %w", err)
+	}
+	t.before = map[string]api.File{}
+	for _, f := range all {
+		t.before[f.Path] = f
 	}
 	return nil
 }
@@ -104,25 +109,6 @@ func problemText(err error) string {
 	return err.Error()
 }
 
-// allFiles are those of a workspace below prefix.
-func allFiles(ctx context.Context, c *api.Client, session, prefix string) (map[string]api.File, error) {
-	all := map[string]api.File{}
-	page := api.Page{Limit: 1000}
-	for {
-		list, err := c.Files(ctx, session, prefix, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range list.Files {
-			all[f.Path] = f
-		}
-		if list.Next == "" {
-			return all, nil
-		}
-		page.Cursor = list.Next
-	}
-}
-
 // changed tells whether a file is another one than before.
 func changed(before map[string]api.File, f api.File) bool {
 	old, was := before[f.Path]
@@ -130,32 +116,27 @@ func changed(before map[string]api.File, f api.File) bool {
 }
 
 func (t *there) bring(ctx context.Context, o *outDir, taken []string) brought {
-	var b brought
-	now, err := allFiles(ctx, t.client, t.id(), "")
+	now, _, err := listFiles(ctx, t.client, t.id(), "")
 	if err != nil {
-		b.left = append(b.left, stayed{name: "all files", why: problemText(err), lost: true})
-		return b
+		return brought{left: []stayed{{name: "all files", why: problemText(err), lost: true}}}
 	}
+	now = slices.DeleteFunc(now, func(f api.File) bool { return f.Kind != "dir" && !changed(t.before, f) })
+	return t.bringFiles(ctx, o, now, taken)
+}
+
+// bringFiles copies files of the session, which come in the order of their names.
+func (t *there) bringFiles(ctx context.Context, o *outDir, all []api.File, taken []string) (b brought) {
 	root, err := os.OpenRoot(o.dir)
 	if err != nil {
 		err = fmt.Errorf("%s cannot be opened: %s", o.dir, because(err))
 	} else {
 		defer root.Close()
 	}
-	names := make([]string, 0, len(now))
-	for name := range now {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		f := now[name]
+	for _, f := range all {
 		if f.Kind == "dir" {
 			if f.Problem != "" {
 				b.left = append(b.left, stayed{name: f.Path + "/", why: f.Problem, lost: true})
 			}
-			continue
-		}
-		if !changed(t.before, f) {
 			continue
 		}
 		dest := filepath.Join(o.dir, filepath.FromSlash(f.Path))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 
 	"brig/orchestrator"
+	"brig/orchestrator/api"
 	"brig/orchestrator/config"
 	"brig/orchestrator/sandbox"
 )
@@ -42,9 +44,9 @@ func (f *failure) cause() sandbox.Cause {
 	switch f.Code {
 	case "cancelled":
 		return sandbox.Cancelled
-	case "backend-lost":
+	case "backend-lost", string(api.CodeInterruptedIO):
 		return sandbox.BackendLost
-	case "failed", "output":
+	case "failed", "output", string(api.CodeInternal):
 		return sandbox.Internal
 	}
 	return sandbox.Refused
@@ -83,6 +85,10 @@ func explain(err error) *failure {
 	var settings *config.Error
 	if errors.As(err, &settings) {
 		return explainSettings(settings)
+	}
+	var problem *api.Problem
+	if errors.As(err, &problem) {
+		return explainProblem(problem, err)
 	}
 	var lost *sandbox.Lost
 	if errors.As(err, &lost) {
@@ -127,6 +133,18 @@ func remediesFor(met []orchestrator.Refusal) []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// explainProblem is what the brig that stays answered.
+func explainProblem(p *api.Problem, err error) *failure {
+	f := &failure{Code: string(p.Code), Message: cmp.Or(p.Detail, strings.ToLower(p.Title)), Remedy: cmp.Or(p.Remedy, askDoctor), Exit: exitFailed, err: err}
+	for _, e := range p.Errors {
+		f.Message += fmt.Sprintf("; %s: %s", e.Location, e.Message)
+	}
+	if p.Code == api.CodeInternal && p.Instance != "" {
+		f.Message += " (request " + p.Instance + " in brig's log)"
+	}
+	return f
 }
 
 // explainSettings names the first problem; "brig config check" shows them all.

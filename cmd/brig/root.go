@@ -89,7 +89,7 @@ which it was and why.
 	root.SetErr(p.tui.stderr)
 	root.SetFlagErrorFunc(explainFlag)
 	root.AddCommand(
-		p.runCommand(), p.selftestCommand(), p.statusCommand(), p.doctorCommand(), p.imageCommand(), p.configCommand(),
+		p.runCommand(), p.sessionCommand(), p.filesCommand(), p.dataCommand(), p.selftestCommand(), p.statusCommand(), p.doctorCommand(), p.imageCommand(), p.configCommand(),
 		p.versionCommand(), completionCommand(), exitCodesTopic(),
 	)
 	root.SetHelpCommand(helpCommand())

@@ -71,6 +71,7 @@ The exit status is the program's own; see: brig help exit-codes`,
 	o.backend.complete(c)
 	o.tier.complete(c)
 	f.Var(once("--session", &word{value: &o.session, flag: "session"}), "session", "run in the session `NAME` of the brig that stays, which is opened if there is none of that name")
+	p.completeSessionFlag(c)
 	f.Var(once("--timeout", &o.timeout), "timeout", "limit of `TIME`, such as 5s or 2m")
 	f.StringArrayVar(&o.files, "file", nil, "put the file or directory `SRC[:NAME]` into the workspace; may be repeated")
 	f.Var(once("--out", &word{value: &o.out, flag: "out"}), "out", "bring back what the code created or changed, and figures, into `DIR`; what is there already is not replaced")

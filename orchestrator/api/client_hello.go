@@ -7,9 +7,10 @@ import (
 	"net/http"
 )
 
-// Hello asks which brig it is. Whatever that brig says of its own health, it answers.
+// Hello asks which brig it is, with the cheapest question that the whole of it takes
+// part in answering. A problem other than of the credential is an answer as well.
 func (c *Client) Hello(ctx context.Context) (version string, err error) {
-	request, err := c.request(ctx, call{method: http.MethodGet, path: "/healthz"})
+	request, err := c.request(ctx, call{method: http.MethodGet, path: path("sessions"), query: page(Page{Limit: 1})})
 	if err != nil {
 		return "", err
 	}
@@ -18,16 +19,22 @@ func (c *Client) Hello(ctx context.Context) (version string, err error) {
 		return "", unanswered(ctx, err)
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxProblem)) // so that the connection can be used again
 	version = answer.Header.Get(VersionHeader)
-	switch {
-	case version == "":
+	if version == "" {
 		return "", errNoBrig()
-	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
-		return version, readProblem(answer)
-	default:
+	}
+	if answer.StatusCode/100 != 2 {
+		p := readProblem(answer)
+		switch p.Code {
+		case CodeUnauthorized, CodeForbidden, CodeHost, CodeInterruptedIO:
+			return version, p
+		}
 		return version, nil
 	}
+	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)); err != nil {
+		return version, broke(ctx, err)
+	}
+	return version, nil
 }
 
 func errNoBrig() error { return NewProblem(CodeUnreachable, "what answers there is no brig", "") }
