@@ -258,7 +258,7 @@ func examineSessions(ctx context.Context, r *report, a *assembly, c config.Confi
 	s := sessionsOf(c)
 	r.add("sessions", "warm", stateOK, "", "%s", s.warm())
 	r.add("sessions", "kept", stateOK, "", "%s", s.kept())
-	r.add("sessions", "idle", stateOK, "", "not used by this version: closed after %s without use", s.Idle)
+	r.add("sessions", "idle", stateOK, "", "closed after %s without use", s.Idle)
 	switch left := clearUp(ctx, a.orchestrator); {
 	case left.Error != "":
 		r.add("sessions", "left behind", stateProblem, "docker ps --all --filter label=dev.brig.owner", "%s", left)

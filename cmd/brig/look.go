@@ -115,7 +115,7 @@ func (p *program) imageStates(ctx context.Context, a *assembly, s settings) ([]i
 
 // sessionsAnswer is what the settings say about the life of sessions.
 type sessionsAnswer struct {
-	Warm map[sandbox.Kind]int `json:"warm"` // how many instances a brig that stays keeps ready: no command of this version stays
+	Warm map[sandbox.Kind]int `json:"warm"` // how many instances a brig that stays keeps ready: brig up
 	Kept bool                 `json:"kept"` // they outlive brig
 	Idle string               `json:"idle"` // after that long without use they are closed
 }
@@ -128,13 +128,13 @@ func sessionsOf(c config.Config) sessionsAnswer {
 }
 
 func (s sessionsAnswer) warm() string {
-	return fmt.Sprintf("not used by this version: %s %d, %s %d",
+	return fmt.Sprintf("kept ready by brig up: %s %d, %s %d",
 		sandbox.Docker, s.Warm[sandbox.Docker], sandbox.Host, s.Warm[sandbox.Host])
 }
 
 func (s sessionsAnswer) kept() string {
 	if s.Kept {
-		return "not used by this version: sessions in containers outlive brig"
+		return "sessions outlive the brig up that opened them"
 	}
 	return "no session outlives the brig that opened it"
 }

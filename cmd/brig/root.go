@@ -80,6 +80,7 @@ answers, in the operating system's own sandbox when none does. Every result says
 which it was and why.
 
   brig run -c 'print(6*7)'     run some code
+  brig up                      be there for agents, until told to end
   brig status                  where code would run now, and what holds there
   brig doctor                  what was found on this machine, and what to do about it`,
 		SilenceErrors: true,
@@ -89,7 +90,8 @@ which it was and why.
 	root.SetErr(p.tui.stderr)
 	root.SetFlagErrorFunc(explainFlag)
 	root.AddCommand(
-		p.runCommand(), p.sessionCommand(), p.filesCommand(), p.dataCommand(), p.selftestCommand(), p.statusCommand(), p.doctorCommand(), p.imageCommand(), p.configCommand(),
+		p.runCommand(), p.upCommand(), p.downCommand(), p.sessionCommand(), p.filesCommand(), p.dataCommand(), p.selftestCommand(),
+		p.statusCommand(), p.doctorCommand(), p.imageCommand(), p.configCommand(),
 		p.versionCommand(), completionCommand(), exitCodesTopic(),
 	)
 	root.SetHelpCommand(helpCommand())

@@ -17,7 +17,8 @@ type trial struct {
 	a        *assembly
 	settings settings
 	only     []string
-	quiet    bool // nothing is drawn
+	quiet    bool                    // nothing is drawn
+	progress func(selftest.Progress) // hears of it where nothing is drawn; nil: nobody
 }
 
 // run tests one subject. What was tried in part is not kept: it says too little.
@@ -27,6 +28,9 @@ func (t *trial) run(ctx context.Context, s selftest.Subject) (selftest.Report, e
 	drawing := &trialProgress{s: t.p.tui.stderr, name: subjectName(s.Kind, s.Variant)}
 	if !t.quiet && t.p.tui.stderr.terminal {
 		o.Progress = drawing.show
+	}
+	if t.quiet {
+		o.Progress = t.progress
 	}
 	r, err := selftest.Run(ctx, s, o)
 	t.p.tui.stderr.wipe()

@@ -16,6 +16,7 @@ import (
 	"brig/orchestrator/docker"
 	"brig/orchestrator/owner"
 	"brig/orchestrator/sandbox"
+	"brig/orchestrator/store"
 )
 
 // This file is where everything is built and put together: settings and paths,
@@ -56,11 +57,14 @@ type assembly struct {
 	host         *hostfallback.Backend
 	orchestrator *orchestrator.Orchestrator
 	build        *buildNotice // nil when a build is not to be shown
+	store        *store.Store // of a brig that stays
+	stored       store.Report // what opening it met
 }
 
 // assembleOptions say what the verb is about to do.
 type assembleOptions struct {
-	silent bool // no drawing of a build
+	silent bool    // no drawing of a build
+	daemon *daemon // which it is for: a brig that stays; nil: one verb
 }
 
 // assemble builds the parts. Whatever fails, nothing stays open.
@@ -82,6 +86,9 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 		a.build = &buildNotice{p: p, own: s.Config.Docker.Image != ""}
 		progress = a.build.show
 	}
+	if o.daemon != nil {
+		progress = o.daemon.building
+	}
 	engine, host := p.engineOptions(s, a.owner, progress), hostfallback.Options{
 		Python: s.Config.Host.Python, Env: p.lookup, Cache: s.Paths.Cache, Runtime: s.Paths.Runtime,
 		Owner: a.owner.ID(), Protected: []string{s.Paths.Config, s.Paths.State, s.Paths.Data, s.Paths.Cache, s.Paths.Runtime},
@@ -99,7 +106,20 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 		Backends: []sandbox.Backend{a.docker, a.host}, Config: s.Config, Paths: s.Paths, Owner: a.owner,
 		Acknowledged: func() bool { return orchestrator.Acknowledged(s.Paths) },
 	}
-	if s.Config.BaseFor(sandbox.Host).Mode == sandbox.ModeRequire {
+	if d := o.daemon; d != nil {
+		a.store, a.stored, err = store.Open(context.Background(), store.Options{Dir: s.Paths.State, Owner: a.owner.ID(), Process: a.owner.Token()})
+		if err != nil {
+			return a, err
+		}
+		options.Store, options.Warm = a.store, true
+		options.Verdicts = func() map[sandbox.LayerID]sandbox.Verdict {
+			now := *d.settings.Load()
+			if now.Config.BaseFor(sandbox.Host).Mode != sandbox.ModeRequire {
+				return nil
+			}
+			return p.hostVerdicts(context.Background(), a, now)
+		}
+	} else if s.Config.BaseFor(sandbox.Host).Mode == sandbox.ModeRequire {
 		options.Verdicts = func() map[sandbox.LayerID]sandbox.Verdict { return p.hostVerdicts(context.Background(), a, s) }
 	}
 	a.orchestrator, err = orchestrator.New(options)
@@ -181,6 +201,9 @@ func (a *assembly) close(ctx context.Context) error {
 	}
 	if a.docker != nil {
 		errs = append(errs, a.docker.Close(ctx))
+	}
+	if a.store != nil {
+		errs = append(errs, a.store.Close())
 	}
 	if a.owner != nil {
 		errs = append(errs, a.owner.Close())

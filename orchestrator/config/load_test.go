@@ -77,7 +77,7 @@ cpu_seconds = 20
 			t.Errorf("%s comes from %+v, want %+v", key, l.Sources[key], s)
 		}
 	}
-	if want := []string{"sandbox.enabled", "sandbox.cpu_seconds", "pool.docker"}; !slices.Equal(l.Unused(), want) {
+	if want := []string{"sandbox.enabled", "sandbox.cpu_seconds"}; !slices.Equal(l.Unused(), want) {
 		t.Errorf("set but unused: %q", l.Unused())
 	}
 	// A path that is given is stronger than the variable, and Load without names does the same.
@@ -135,7 +135,7 @@ func TestProblems(t *testing.T) {
 		{`docker.tier = "ful"`, `FILE:1: docker.tier: unknown value "ful"; allowed: core, standard, full; did you mean "full"?`},
 		{`docker.runtime = ""`, `FILE:1: docker.runtime: it is empty; allowed: auto, or the name of a runtime that the engine knows, such as runc, runsc or kata`},
 		{`docker.runtime = "a\u0007"`, `FILE:1: docker.runtime: it contains a control character or broken text; allowed: auto, or the name of a runtime that the engine knows, such as runc, runsc or kata`},
-		{`server.listen = "0.0.0.0:7411"`, `FILE:1: server.listen: "0.0.0.0:7411" is not a loopback address with a port; allowed: a loopback address and a port, such as 127.0.0.1:7411 or [::1]:7411; did you mean "127.0.0.1:7411"?`},
+		{`server.listen = "0.0.0.0:7411"`, `FILE:1: server.listen: "0.0.0.0:7411" is neither a loopback address with a port nor none; allowed: a loopback address and a port, such as 127.0.0.1:7411, [::1]:7411 or 127.0.0.1:0, or none; did you mean "127.0.0.1:7411"?`},
 		{`execution.backend = "wasm"` + "\nsandbox.enabled = false", `FILE:1: execution.backend: it is wasm, but sandbox.enabled is false; set sandbox.enabled = true or choose another backend`},
 		{"[host\nsandbox = 1", `FILE:2: it is not TOML: expected '.' or ']' to end table name, but got '\n' instead`},
 		{"a = 1\na = 2", `FILE:2: it is not TOML: Key 'a' has already been defined.`},

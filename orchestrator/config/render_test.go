@@ -67,7 +67,7 @@ func TestRender(t *testing.T) {
 			if r.Value != "3GiB" || r.Source.Raw != "3221225472" {
 				t.Errorf("%+v", r)
 			}
-		case "pool.docker":
+		case "guard.docker":
 			if !r.Unused {
 				t.Errorf("%+v", r)
 			}

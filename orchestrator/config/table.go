@@ -123,10 +123,10 @@ func limits() []row {
 		{"limits.output_logged", "", false, "How much of a run's output goes to its log file in the workspace. At least limits.output_kept.", bytesize{
 			func(c *Config) *int64 { return &c.Limits.OutputLogged }, 4 << 10, 16 << 30,
 		}},
-		{"limits.sessions", "", false, "Sessions at the same time in one brig process. Every command is a process of its own as long as there is no service, so several together can have more.", count{
+		{"limits.sessions", "", false, "Sessions at the same time in one brig process. A command that runs without brig up is a process of its own.", count{
 			func(c *Config) *int { return &c.Limits.Sessions }, 1, 1000, false,
 		}},
-		{"limits.idle", "", true, "How long a session may be idle before it is closed.", duration{
+		{"limits.idle", "", false, "How long a session may be idle before it is closed.", duration{
 			func(c *Config) *time.Duration { return &c.Limits.Idle }, time.Minute, 7 * 24 * time.Hour,
 		}},
 	}
@@ -134,10 +134,10 @@ func limits() []row {
 
 func services() []row {
 	return []row{
-		{"pool.docker", "", true, "Warm containers kept ready.", count{func(c *Config) *int { return &c.Pool.Docker }, 0, 16, false}},
-		{"pool.host", "", true, "Warm host sandboxes kept ready.", count{func(c *Config) *int { return &c.Pool.Host }, 0, 16, false}},
+		{"pool.docker", "", false, "Warm containers that brig up keeps ready.", count{func(c *Config) *int { return &c.Pool.Docker }, 0, 16, false}},
+		{"pool.host", "", false, "Warm host sandboxes that brig up keeps ready.", count{func(c *Config) *int { return &c.Pool.Host }, 0, 16, false}},
 		{"pool.wasm", "", true, "Warm WASM guests kept ready.", count{func(c *Config) *int { return &c.Pool.WASM }, 0, 16, false}},
-		{"permissions.profile", "", true, "Who answers when code asks for more than it has. ask-always: a person. auto-approve: nobody is asked. custom: by kind of request.", choice[Profile]{
+		{"permissions.profile", "", false, "Who is asked before an agent's code runs through MCP. auto-approve: nobody, and every result says so. ask-always and custom: a person; this version cannot ask yet, so agents are not offered the tool that runs code.", choice[Profile]{
 			at: func(c *Config) *Profile { return &c.Permissions.Profile }, words: []Profile{AutoApprove, AskAlways, Custom},
 		}},
 		{"permissions.consent_timeout", "", true, "How long a question waits for a person before it counts as declined.", duration{
@@ -152,8 +152,8 @@ func services() []row {
 		{"guard.wasm", "", true, "The same for WASM guests.", choice[Guard]{
 			at: func(c *Config) *Guard { return &c.Guard.WASM }, words: []Guard{Strict, Minimal},
 		}},
-		{"server.listen", "", true, "Where the local HTTP service listens. Only this machine can be let in.", text{
-			func(c *Config) *string { return &c.Server.Listen }, "a loopback address and a port, such as 127.0.0.1:7411 or [::1]:7411", "", validListen,
+		{"server.listen", "", false, "Where brig up listens beside its sockets. Only this machine can be let in, and only with a token of brig's runtime directory. Where another program has the default port brig takes a free one and says which; an address that was set is taken or refused. Port 0 is any free port; none is sockets only.", text{
+			func(c *Config) *string { return &c.Server.Listen }, "a loopback address and a port, such as 127.0.0.1:7411, [::1]:7411 or 127.0.0.1:0, or none", "", validListen,
 		}},
 	}
 }

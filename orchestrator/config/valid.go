@@ -78,12 +78,18 @@ func plain(s, more string, most int) *fault {
 	return nil
 }
 
+// NoLoopback is the value of server.listen for sockets only.
+const NoLoopback = "none"
+
 func validListen(s string) *fault {
+	if s == NoLoopback {
+		return nil
+	}
 	addr, err := netip.ParseAddrPort(s)
 	if err == nil && addr.Addr().Unmap().IsLoopback() && addr.Addr().Zone() == "" {
 		return nil
 	}
-	f := faultf("%s is not a loopback address with a port", brief(s))
+	f := faultf("%s is neither a loopback address with a port nor none", brief(s))
 	if i := strings.LastIndexByte(s, ':'); i >= 0 {
 		if _, err := strconv.ParseUint(s[i+1:], 10, 16); err == nil {
 			f.suggestion = "did you mean " + brief("127.0.0.1"+s[i:]) + "?"

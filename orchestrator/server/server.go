@@ -35,9 +35,9 @@ type Options struct {
 	Free    bool
 	Version string
 	Log     zerolog.Logger
-	// MCP makes the handler of /mcp; brig is what a request may ask, with the rights
-	// of who sent it. nil: there is none.
-	MCP func(brig func(*http.Request) (api.Brig, error)) http.Handler
+	// MCP makes the handler of /mcp; peer is who sent a request, and
+	// what that one may ask. nil: there is none.
+	MCP func(peer func(*http.Request) (service.Caller, api.Brig, error)) http.Handler
 	// Audit records what a reviewer has to see: refused credentials and logins. nil: nothing does.
 	Audit func(ctx context.Context, kind, actor string, data any)
 }
@@ -102,7 +102,7 @@ func (s *Server) routes() error {
 	s.mux.Handle("GET /metrics", s.metrics.handler())
 	s.profiles()
 	if s.options.MCP != nil {
-		s.mux.Handle("/mcp", s.options.MCP(s.brigForTools))
+		s.mux.Handle("/mcp", s.options.MCP(s.peerOfTools))
 	}
 	return s.operations()
 }
@@ -113,17 +113,18 @@ func (s *Server) brig(ctx context.Context) api.Brig {
 	return s.options.Service.As(c)
 }
 
-// brigForTools is brig for the MCP handler, whose runs are stamped by the profile.
-func (s *Server) brigForTools(r *http.Request) (api.Brig, error) {
+// peerOfTools is who sent a request to the MCP handler. Runs of agents are stamped
+// with the profile, without which the tool that runs code is not offered.
+func (s *Server) peerOfTools(r *http.Request) (service.Caller, api.Brig, error) {
 	c, ok := CallerFrom(r.Context())
 	if !ok {
-		return nil, api.NewProblem(api.CodeUnauthorized, "the request has no credential", "")
+		return c, nil, api.NewProblem(api.CodeUnauthorized, "the request has no credential", "")
 	}
 	c.Via += " mcp"
 	if c.Role == service.Agent {
 		c.Approval = api.ApprovedByProfile
 	}
-	return s.options.Service.As(c), nil
+	return c, s.options.Service.As(c), nil
 }
 
 // Draining is closed when streams have to end because brig does.
