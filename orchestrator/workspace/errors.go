@@ -21,6 +21,7 @@ var (
 	ErrTooMany    = errors.New("too many files")
 	ErrTooDeep    = errors.New("directories are nested too deeply")
 	ErrBusy       = errors.New("in use")
+	ErrRange      = errors.New("not a part of the file")
 )
 
 // Error is what every method of this package returns when it fails. Its text is

@@ -2,7 +2,10 @@ package workspace
 
 import (
 	"container/heap"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -30,10 +33,21 @@ type Entry struct {
 	ModTime time.Time
 	Changed int64  // nanoseconds; the last change of any kind, which nobody can set back; 0 where the system does not tell
 	Problem string // why a directory could not be read to its end, so that files in it may be missing from a list; for people
+
+	node node
+}
+
+// Tag tells one state of a file from every other: it changes with anything about
+// the file, and with another file in its place.
+func (e Entry) Tag() string {
+	h := sha256.New()
+	fmt.Fprintln(h, e.node.dev, e.node.ino, e.node.changed, e.Size, e.ModTime.UnixNano())
+	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
 func entryOf(f found) Entry {
-	e := Entry{Path: f.path, Kind: Other, ModTime: f.info.ModTime(), Changed: nodeOf(f.info).changed}
+	n := nodeOf(f.info)
+	e := Entry{Path: f.path, Kind: Other, ModTime: f.info.ModTime(), Changed: n.changed, node: n}
 	switch f.info.Mode().Type() {
 	case 0:
 		e.Kind, e.Size = File, f.info.Size()

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // placing puts one finished file under a name in a directory that stays open
@@ -22,6 +21,10 @@ type placing struct {
 	mode     fs.FileMode
 	heir     heir // who gets the file
 
+	// Of a file of the workspace only:
+	allow    func(*Entry) error // see PutIf
+	replaced bool               // set by place: something stood there
+
 	// Of a file of the host only:
 	host bool // mode and owner are what the host makes of a new file
 	keep bool // what is there must not be replaced
@@ -29,7 +32,7 @@ type placing struct {
 
 // place writes a new file of a random name, and renames it when it is whole. On
 // an error nothing of it stays.
-func (p placing) place(fill func(*os.File) error) error {
+func (p *placing) place(fill func(*os.File) error) error {
 	if err := p.target(); err != nil {
 		return err
 	}
@@ -61,7 +64,7 @@ func (p placing) place(fill func(*os.File) error) error {
 }
 
 // write fills the unfinished file temp and makes it final.
-func (p placing) write(f *os.File, temp string, fill func(*os.File) error) error {
+func (p *placing) write(f *os.File, temp string, fill func(*os.File) error) error {
 	if p.meter != nil {
 		if err := p.meter.begin(temp, f); err != nil {
 			return err
@@ -80,14 +83,39 @@ func (p placing) write(f *os.File, temp string, fill func(*os.File) error) error
 	case p.keep:
 		return p.link(temp)
 	case p.meter != nil:
-		return p.meter.settle(info, func() error { return p.dir.Rename(temp, p.base) })
+		return p.meter.settle(info, func() error { return p.replace(temp) })
+	}
+	return p.dir.Rename(temp, p.base)
+}
+
+// replace makes the file final if what stands there may be replaced.
+func (p *placing) replace(temp string) error {
+	info, err := p.dir.Lstat(p.base)
+	switch {
+	case err == nil:
+		p.replaced = true
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if p.allow == nil {
+		return p.dir.Rename(temp, p.base)
+	}
+	if !p.replaced {
+		if err := p.allow(nil); err != nil {
+			return err
+		}
+		return p.link(temp) // so that nothing is lost that code puts there now
+	}
+	e := entryOf(found{path: p.name, info: info})
+	if err := p.allow(&e); err != nil {
+		return err
 	}
 	return p.dir.Rename(temp, p.base)
 }
 
 // link makes the file final where nothing stands yet, and fails with fs.ErrExist
 // where something does, whoever put it there in the last moment.
-func (p placing) link(temp string) error {
+func (p *placing) link(temp string) error {
 	err := p.dir.Link(temp, p.base)
 	if err == nil {
 		return p.dir.Remove(temp)
@@ -111,12 +139,12 @@ func (p placing) link(temp string) error {
 	return err
 }
 
-func (p placing) exists() error {
+func (p *placing) exists() error {
 	return &Error{Op: p.op, Name: p.name, Err: fs.ErrExist, Why: "the destination exists already"}
 }
 
 // fail words an error; where it is one of the destination's, it says so.
-func (p placing) fail(err error) error {
+func (p *placing) fail(err error) error {
 	var done *Error
 	if errors.As(err, &done) {
 		return err
@@ -130,7 +158,7 @@ func (p placing) fail(err error) error {
 
 // target refuses what must not be replaced. Whoever puts a special file there
 // after this look loses it to the rename; a directory is refused by that as well.
-func (p placing) target() error {
+func (p *placing) target() error {
 	info, err := p.dir.Lstat(p.base)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -155,7 +183,7 @@ func (p placing) target() error {
 	return nil
 }
 
-func (p placing) fill(f *os.File, fill func(*os.File) error) error {
+func (p *placing) fill(f *os.File, fill func(*os.File) error) error {
 	if err := fill(f); err != nil {
 		return err
 	}
@@ -167,11 +195,7 @@ func (p placing) fill(f *os.File, fill func(*os.File) error) error {
 			return err
 		}
 	}
-	// A file that a person uploaded survives a power cut. Some file systems have nothing to sync.
-	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return nil
+	return flush(f) // a file that a person uploaded survives a power cut
 }
 
 // CopyOut copies the file name to dest, a path on the host. dest's directory is

@@ -10,62 +10,115 @@ import (
 )
 
 // Put writes r into the file name and returns how many bytes it wrote. Readers see
-// the old content or the new one, never a part. Missing parent directories are
+// the old content or the new one, never a part, and when Put returns the new one is
+// on the disk, whatever happens to the machine then. Missing parent directories are
 // made. A link at the end of name is replaced, not followed; a directory or a
 // special file there is ErrNotRegular. Of mode only the permission bits count; 0 means 0600.
 //
 // The bytes count against Limits.File and, on top of everything that is there
 // (the file to be replaced included), against Limits.Bytes.
 func (w *Workspace) Put(name string, r io.Reader, mode fs.FileMode) (int64, error) {
+	written, err := w.PutIf(name, r, mode, nil)
+	return written.Bytes, err
+}
+
+// Written is what became of a put.
+type Written struct {
+	Bytes    int64
+	Entry    Entry // the file; empty where code has taken it away already
+	Replaced bool  // there was something before
+}
+
+// PutIf is Put under a condition: nothing is written unless allow says nil about
+// what stands at the name, nil for nothing. It is asked before r is read, and again in the
+// moment before the file becomes final, between which no other put of this
+// Workspace does. What code does in that moment is not seen.
+func (w *Workspace) PutIf(name string, r io.Reader, mode fs.FileMode, allow func(*Entry) error) (Written, error) {
 	clean, err := cleanNew("put", name)
 	if err != nil {
-		return 0, err
+		return Written{}, err
 	}
-	return w.put(clean, r, mode)
+	fresh := w.freshDirs()
+	written, err := w.put(clean, r, mode, putting{allow: allow, dirs: fresh})
+	if err == nil {
+		err = w.fail("put", clean, fresh.sync())
+	}
+	return written, err
 }
 
 // PutAny is Put for a file whose name code has chosen: any name that this system
-// takes, where Put takes only those that every system can hold.
+// takes, where Put takes only those that every system can hold. A power cut may
+// undo it.
 func (w *Workspace) PutAny(name string, r io.Reader, mode fs.FileMode) (int64, error) {
 	clean, err := clean("put", name)
 	if err != nil {
 		return 0, err
 	}
-	return w.put(clean, r, mode)
+	written, err := w.put(clean, r, mode, putting{})
+	return written.Bytes, err
 }
 
-func (w *Workspace) put(clean string, r io.Reader, mode fs.FileMode) (int64, error) {
+// putting is how a put differs from another.
+type putting struct {
+	allow func(*Entry) error // nil: whatever is there is replaced
+	dirs  *dirs              // those that have to be synced after it; nil: none
+}
+
+func (w *Workspace) put(clean string, r io.Reader, mode fs.FileMode, how putting) (Written, error) {
 	if mode &= fs.ModePerm; mode == 0 {
 		mode = 0o600
 	}
 	m, err := w.meter(clean)
 	if err != nil {
-		return 0, err
+		return Written{}, err
 	}
 	defer m.refund()
 	h, err := w.heir()
 	if err != nil {
-		return 0, w.fail("put", clean, err)
+		return Written{}, w.fail("put", clean, err)
 	}
 	parent, base := path.Split(clean)
 	parent = strings.TrimSuffix(parent, "/")
-	if err := w.makeParents(parent, mode, h); err != nil {
-		return 0, err
+	if how.allow != nil {
+		if err := w.allowed(clean, how.allow); err != nil {
+			return Written{}, err
+		}
+	}
+	if err := w.makeParents(parent, mode, h, how.dirs); err != nil {
+		return Written{}, err
 	}
 	dir, err := openSub(w.root, parent)
 	if err != nil {
-		return 0, w.fail("put", clean, err)
+		return Written{}, w.fail("put", clean, err)
 	}
 	defer dir.Close()
-	p := placing{w: w, op: "put", name: clean, dir: dir, base: base, mode: mode, heir: h, meter: m}
+	p := placing{w: w, op: "put", name: clean, dir: dir, base: base, mode: mode, heir: h, meter: m, allow: how.allow}
 	if err := p.place(func(f *os.File) error { return m.copy(f, r) }); err != nil {
-		return 0, err
+		return Written{}, err
 	}
-	return m.own, nil
+	how.dirs.changed(parent)
+	written := Written{Bytes: m.own, Replaced: p.replaced}
+	if info, err := dir.Lstat(base); err == nil {
+		written.Entry = entryOf(found{path: clean, info: info})
+	}
+	return written, nil
+}
+
+// allowed asks about what stands at a name before anything is made for a put.
+func (w *Workspace) allowed(clean string, allow func(*Entry) error) error {
+	info, err := w.root.Lstat(clean)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return allow(nil)
+	case err != nil:
+		return w.fail("put", clean, err)
+	}
+	e := entryOf(found{path: clean, info: info})
+	return allow(&e)
 }
 
 // makeParents makes every missing directory of parent, as open as a file of mode is.
-func (w *Workspace) makeParents(parent string, mode fs.FileMode, h heir) error {
+func (w *Workspace) makeParents(parent string, mode fs.FileMode, h heir, fresh *dirs) error {
 	if parent == "" {
 		return nil
 	}
@@ -79,6 +132,7 @@ func (w *Workspace) makeParents(parent string, mode fs.FileMode, h heir) error {
 			continue
 		}
 		if err == nil {
+			fresh.changed(strings.TrimSuffix(path.Dir(made), "."))
 			err = w.adopt(made, perm, h)
 		}
 		if err != nil {

@@ -17,11 +17,15 @@ const removals = 1 << 22
 const removeDepth = 32
 
 // Remove removes a file, a link (not what it points to), a special file or a
-// directory with everything in it. What is not there is fs.ErrNotExist.
+// directory with everything in it, and what it removed does not come back after a power cut. What is not there is fs.ErrNotExist.
 //
 // It copes with what os.RemoveAll does not: directories that code made
 // unreadable, and ones nested deeper than this process has file descriptors for.
-func (w *Workspace) Remove(name string) error {
+func (w *Workspace) Remove(name string) error { return w.RemoveIf(name, nil) }
+
+// RemoveIf is Remove under a condition: nothing is removed unless allow says nil
+// about what stands there.
+func (w *Workspace) RemoveIf(name string, allow func(Entry) error) error {
 	clean, err := clean("remove", name)
 	if err != nil {
 		return err
@@ -32,8 +36,27 @@ func (w *Workspace) Remove(name string) error {
 		return w.fail("remove", clean, err)
 	}
 	defer dir.Close()
+	err = w.remove(dir, clean, base, allow)
+	if err == nil {
+		err = syncDir(dir)
+	}
+	return w.fail("remove", clean, err)
+}
+
+func (w *Workspace) remove(dir *os.Root, clean, base string, allow func(Entry) error) error {
+	if allow != nil {
+		w.ledger.settling.Lock() // no put makes another file final meanwhile
+		defer w.ledger.settling.Unlock()
+		info, err := dir.Lstat(base)
+		if err != nil {
+			return err
+		}
+		if err := allow(entryOf(found{path: clean, info: info})); err != nil {
+			return err
+		}
+	}
 	r := remover{top: dir, into: base, left: removals}
-	return w.fail("remove", clean, r.entry(dir, base, base, 0))
+	return r.entry(dir, base, base, 0)
 }
 
 // Clear removes everything in the workspace and leaves an empty directory. It

@@ -77,3 +77,6 @@ func classify(err error) (why string, kind error) {
 	}
 	return "", nil
 }
+
+// dirsSync: a directory can be opened and synced as a file.
+const dirsSync = true
