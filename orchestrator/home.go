@@ -66,6 +66,20 @@ func takeHome(dir string) (home, error) {
 	return home{workspace: path}, nil
 }
 
+// sync brings the session's directory to the disk, so that what will be in it can be
+// found after a power cut.
+func (h home) sync() error {
+	if h.dir == "" {
+		return nil
+	}
+	for _, dir := range []string{h.dir, filepath.Dir(h.dir), filepath.Dir(filepath.Dir(h.dir))} {
+		if err := workspace.SyncDir(dir); err != nil {
+			return fmt.Errorf("bring the session directory to the disk: %w", err)
+		}
+	}
+	return nil
+}
+
 func (h home) remove() error {
 	if h.dir == "" {
 		return nil

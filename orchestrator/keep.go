@@ -66,6 +66,9 @@ func (s *Session) enrol(ctx context.Context, so SessionOptions, id string, kind 
 		if err := s.o.hoist(); err != nil {
 			return err
 		}
+		if err := s.home.sync(); err != nil {
+			return err
+		}
 	}
 	err := db.Add(ctx, row)
 	if errors.Is(err, store.ErrNameTaken) && s.o.forgetNamed(ctx, so.Name) {
