@@ -38,7 +38,7 @@ type exitRow struct {
 func exitRows() []exitRow {
 	return []exitRow{
 		{"0", "ok", "the code ran to its end; for other verbs: all is well"},
-		{"1", "exception", "an uncaught Python exception; doctor, config check: a problem was found"},
+		{"1", "exception", "an uncaught Python exception; doctor, config check, audit verify: a problem was found"},
 		{"0 to 255", "exit", "the program's own status, passed through unchanged"},
 		{"3", "", "selftest: something that is promised does not hold, or a posture says more than holds"},
 		{"4", "", "selftest: nothing that is promised was seen to fail, but not all of it could be decided. 0, 3 and 4 are about what was tested: with --backend all, one that is absent is named and changes nothing"},

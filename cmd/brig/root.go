@@ -92,6 +92,7 @@ which it was and why.
 	root.AddCommand(
 		p.runCommand(), p.upCommand(), p.downCommand(), p.sessionCommand(), p.filesCommand(), p.dataCommand(), p.selftestCommand(),
 		p.statusCommand(), p.doctorCommand(), p.imageCommand(), p.configCommand(),
+		p.auditCommand(),
 		p.versionCommand(), completionCommand(), exitCodesTopic(),
 	)
 	root.SetHelpCommand(helpCommand())

@@ -52,6 +52,8 @@ type Config struct {
 	Permissions  Permissions
 	Guard        Guards
 	Server       Server
+	Records      Records
+	Audit        Audit
 }
 
 // Execution chooses the backend.
@@ -128,6 +130,19 @@ type Guards struct{ Host, Docker, WASM Guard }
 // Server is about the local HTTP service.
 type Server struct{ Listen string }
 
+// Records is about what is kept of runs that have ended.
+type Records struct {
+	Runs int           // of one session
+	Size int64         // of sources and outputs of all runs
+	Age  time.Duration // after a run's end
+}
+
+// Audit is about the audit log.
+type Audit struct {
+	Code bool  // it holds the source of every run, not only its hash and size
+	Size int64 // of the log: what is older goes
+}
+
 // Default is the configuration of a machine where nothing is configured.
 func Default() Config {
 	l := sandbox.DefaultLimits()
@@ -148,6 +163,8 @@ func Default() Config {
 		Permissions: Permissions{Profile: AskAlways, ConsentTimeout: 120 * time.Second},
 		Guard:       Guards{Host: Strict, Docker: Minimal, WASM: Minimal},
 		Server:      Server{Listen: "127.0.0.1:7411"},
+		Records:     Records{Runs: 1000, Size: 512 << 20, Age: 30 * 24 * time.Hour},
+		Audit:       Audit{Size: 512 << 20},
 	}
 }
 

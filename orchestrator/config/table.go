@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ type row struct {
 
 // table is every key in the order in which they are shown.
 func table() []row {
-	return append(append(containment(), limits()...), services()...)
+	return slices.Concat(containment(), limits(), services(), records())
 }
 
 // promisedByHost is what the documentation of host.sandbox says that it requires.

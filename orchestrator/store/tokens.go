@@ -122,27 +122,3 @@ func scanSelftest(row scanner, t *Selftest, more ...any) (number int64, err erro
 	t.State, t.Started, t.Ended = SelftestState(state), moment(started), moment(ended)
 	return number, err
 }
-
-// AuditHead is what was last kept of the audit log's head, empty where nothing
-// was; SetAuditHead replaces it. They anchor the log a second time.
-func (s *Store) AuditHead(ctx context.Context) (head string, err error) {
-	const doing = "read the audit log's head"
-	leave, err := s.enter(doing)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
-	err = s.read.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = 'audit'").Scan(&head)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return head, s.explain(doing, err)
-}
-
-// SetAuditHead is on the disk when it returns.
-func (s *Store) SetAuditHead(ctx context.Context, head string) error {
-	return s.commit(ctx, "keep the audit log's head", func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO meta (key, value) VALUES ('audit', ?)", head)
-		return err
-	})
-}
