@@ -75,7 +75,7 @@ func forget(m map[string]any) {
 func tomlSection(text []byte) (begin, end int, found bool) {
 	at, inside := 0, false
 	for line := range bytes.Lines(text) {
-		name, is := tableName(line)
+		name, is := tomlHeader(line)
 		if is {
 			inside = name == "mcp_servers.brig" || strings.HasPrefix(name, "mcp_servers.brig.")
 			if inside && !found {
@@ -90,8 +90,8 @@ func tomlSection(text []byte) (begin, end int, found bool) {
 	return begin, end, found
 }
 
-// tableName is the name in a line that begins a table.
-func tableName(line []byte) (string, bool) {
+// tomlHeader is the name in a line that begins a table.
+func tomlHeader(line []byte) (string, bool) {
 	s := strings.TrimSpace(string(line))
 	if !strings.HasPrefix(s, "[") {
 		return "", false
