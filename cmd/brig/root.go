@@ -95,6 +95,7 @@ which it was and why.
 		p.auditCommand(),
 		p.versionCommand(), completionCommand(), exitCodesTopic(),
 	)
+	root.AddCommand(p.mcpCommand())
 	root.SetHelpCommand(helpCommand())
 	group(root)
 	// What every program answers, beside the verb that does the same.
