@@ -58,9 +58,14 @@ func (d *daemon) start(ctx context.Context, o upOptions) (err error) {
 		d.p.tui.warn(escapeLine(text))
 		d.log.Error().Str("why", report.Why).Str("aside", report.Aside).Msg("the store was begun anew")
 	}
+	for _, text := range d.a.audited.Problems {
+		problems = append(problems, "the audit log: "+text)
+		d.p.tui.warn(escapeLine("the audit log: " + text))
+		d.log.Error().Str("why", text).Msg("the audit log does not hold")
+	}
 	d.store = d.a.store
 	d.service, err = service.New(service.Options{
-		Orchestrator: d.a.orchestrator, Backends: []sandbox.Backend{d.a.docker, d.a.host}, Store: d.store,
+		Orchestrator: d.a.orchestrator, Backends: []sandbox.Backend{d.a.docker, d.a.host}, Store: d.store, Audit: d.a.audit,
 		Config:   func() config.Loaded { return d.settings.Load().Loaded },
 		Selftest: d.selftest, Verdicts: d.verdicts, Shutdown: d.ask,
 		Login:    func() (api.PageLogin, error) { return d.server.Login() },

@@ -12,6 +12,7 @@ import (
 	"brig/hostfallback"
 	"brig/images"
 	"brig/orchestrator"
+	"brig/orchestrator/audit"
 	"brig/orchestrator/config"
 	"brig/orchestrator/docker"
 	"brig/orchestrator/owner"
@@ -59,6 +60,8 @@ type assembly struct {
 	build        *buildNotice // nil when a build is not to be shown
 	store        *store.Store // of a brig that stays
 	stored       store.Report // what opening it met
+	audit        *audit.Log   // where code is run
+	audited      audit.Report // what opening it met
 }
 
 // assembleOptions say what the verb is about to do.
@@ -107,8 +110,11 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 		Acknowledged: func() bool { return orchestrator.Acknowledged(s.Paths) },
 	}
 	if d := o.daemon; d != nil {
-		a.store, a.stored, err = store.Open(context.Background(), store.Options{Dir: s.Paths.State, Owner: a.owner.ID(), Process: a.owner.Token()})
+		a.store, a.stored, err = store.Open(context.Background(), store.Options{Dir: s.Paths.State, Owner: a.owner.ID(), Process: a.owner.Token(), Retention: retentionOf(s.Config)})
 		if err != nil {
+			return a, err
+		}
+		if a.audit, a.audited, err = openAudit(context.Background(), s, a.store); err != nil {
 			return a, err
 		}
 		options.Store, options.Warm = a.store, true
@@ -201,6 +207,9 @@ func (a *assembly) close(ctx context.Context) error {
 	}
 	if a.docker != nil {
 		errs = append(errs, a.docker.Close(ctx))
+	}
+	if a.audit != nil { // which keeps its head in the store
+		errs = append(errs, a.audit.Close())
 	}
 	if a.store != nil {
 		errs = append(errs, a.store.Close())

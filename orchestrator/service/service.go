@@ -9,18 +9,20 @@ import (
 
 	"brig/orchestrator"
 	"brig/orchestrator/api"
+	"brig/orchestrator/audit"
 	"brig/orchestrator/config"
 	"brig/orchestrator/sandbox"
 	"brig/orchestrator/store"
 )
 
-// Options of New. Orchestrator, Store and Config are required. New observes the
+// Options of New. Orchestrator, Store, Audit and Config are required. New observes the
 // orchestrator, so nothing is opened there before.
 type Options struct {
 	Orchestrator *orchestrator.Orchestrator
 	// Backends are those of the orchestrator, asked for facts.
 	Backends []sandbox.Backend
 	Store    *store.Store
+	Audit    *audit.Log
 	// Config are the settings in force.
 	Config func() config.Loaded
 	// Selftest attempts what code must not do, tells how far it is, and returns when it
