@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"brig/orchestrator/api"
 	"brig/orchestrator/config"
-	"brig/orchestrator/owner"
 )
 
 // helloTimeout bounds how long a brig that runs may take to say that it does.
@@ -35,24 +33,20 @@ func (p *program) daemon(parent context.Context, paths config.Paths) (*api.Clien
 	case errors.Is(err, api.ErrNotRunning):
 		return nil, nil
 	case err != nil:
-		return nil, noAnswer(parent, err)
+		return nil, noAnswer(parent, paths, err)
 	}
 	if end.Socket == "" {
 		// The address may have been left by a brig that was killed, and be somebody
 		// else's by now, who would be sent the token.
-		lock, err := owner.TryLock(filepath.Join(paths.Runtime, daemonLock))
-		if err != nil {
-			return nil, noAnswer(parent, err)
-		}
-		if lock != nil {
-			return nil, lock.Close()
+		if runs, err := daemonRuns(paths); err != nil || !runs {
+			return nil, err
 		}
 	}
 	c := api.NewClient(end)
 	version, err := c.Hello(ctx)
 	if err != nil {
 		c.Close()
-		return nil, noAnswer(parent, err)
+		return nil, noAnswer(parent, paths, err)
 	}
 	if own := readVersion().Version; version != own {
 		c.Close()
@@ -66,7 +60,7 @@ func (p *program) daemon(parent context.Context, paths config.Paths) (*api.Clien
 
 // noAnswer is a brig that is there and cannot be asked. Nothing is done without it:
 // it may be doing the same thing.
-func noAnswer(parent context.Context, err error) error {
+func noAnswer(parent context.Context, paths config.Paths, err error) error {
 	if parent.Err() != nil {
 		return context.Cause(parent)
 	}
@@ -75,10 +69,7 @@ func noAnswer(parent context.Context, err error) error {
 	if errors.As(err, &problem) {
 		text = problem.Detail
 	}
-	return &failure{
-		Code: "unreachable", Message: "a brig runs and does not answer as it should: " + text,
-		Remedy: downAndUp, Exit: exitFailed, err: err,
-	}
+	return stuck(paths, "the brig that runs does not answer as it should: "+text, err)
 }
 
 // needDaemon is daemon for verbs that are about what only a brig that stays has.
