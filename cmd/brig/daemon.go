@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"brig/images"
 	"brig/orchestrator/api"
+	"brig/orchestrator/audit"
 	"brig/orchestrator/config"
 	"brig/orchestrator/mcp"
 	"brig/orchestrator/sandbox"
@@ -28,6 +30,7 @@ type daemon struct {
 	log      *journal
 	a        *assembly
 	store    *store.Store
+	audit    *audit.Log
 	service  *service.Service
 	tools    *mcp.Server
 	server   *server.Server
@@ -64,6 +67,19 @@ func (d *daemon) start(ctx context.Context, o upOptions) (err error) {
 		d.log.Error().Str("why", text).Msg("the audit log does not hold")
 	}
 	d.store = d.a.store
+	d.store.SetRetention(retentionOf(s.Config))
+	var noted audit.Report
+	if d.audit, noted, err = openAudit(ctx, *s, d.store); err != nil {
+		return err
+	}
+	for _, text := range noted.Problems {
+		problems = append(problems, text)
+		d.p.tui.warn(escapeLine(text))
+		d.log.Error().Str("why", text).Msg("the audit log has a problem")
+	}
+	if err = d.record(ctx, "began"); err != nil {
+		return err
+	}
 	d.service, err = service.New(service.Options{
 		Orchestrator: d.a.orchestrator, Backends: []sandbox.Backend{d.a.docker, d.a.host}, Store: d.store, Audit: d.a.audit,
 		Config:   func() config.Loaded { return d.settings.Load().Loaded },
@@ -82,7 +98,7 @@ func (d *daemon) start(ctx context.Context, o upOptions) (err error) {
 	d.server, err = server.New(server.Options{
 		Service: d.service, Paths: s.Paths, Listen: s.Config.Server.Listen,
 		Free:    s.Sources["server.listen"].From == config.FromDefault,
-		Version: readVersion().Version, Log: d.log.Logger, MCP: d.serveTools,
+		Version: readVersion().Version, Log: d.log.Logger, Audit: d.audit, MCP: d.serveTools,
 	})
 	if err != nil {
 		return err
@@ -95,6 +111,15 @@ func (d *daemon) start(ctx context.Context, o upOptions) (err error) {
 			Remedy: "set server.listen to another address, or to 127.0.0.1:0 for any free port", Exit: exitFailed, err: err,
 		}
 	}
+	return err
+}
+
+// record puts the beginning or the end of this brig into the audit log.
+func (d *daemon) record(ctx context.Context, event string) error {
+	v := readVersion()
+	_, err := d.audit.Append(ctx, audit.Entry{Kind: audit.KindBrig, Actor: "brig", Data: audit.EventData{
+		Event: event, Values: map[string]any{"version": v.Version, "commit": v.Commit, "pid": os.Getpid(), "profile": d.settings.Load().Config.Permissions.Profile},
+	}})
 	return err
 }
 
@@ -135,6 +160,9 @@ func (d *daemon) close(ctx context.Context) error {
 		c, cancel := context.WithTimeout(ctx, drainBound)
 		errs = append(errs, d.server.Shutdown(c))
 		cancel()
+	}
+	if d.audit != nil {
+		errs = append(errs, d.record(context.WithoutCancel(ctx), "ended"), d.audit.Close())
 	}
 	if d.a != nil {
 		errs = append(errs, d.a.close(ctx))

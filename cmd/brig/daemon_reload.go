@@ -27,6 +27,7 @@ func (d *daemon) reload() {
 		return
 	}
 	d.settings.Store(&next)
+	d.store.SetRetention(retentionOf(next.Config))
 	d.service.Reconfigured()
 	d.log.Info().Str("file", next.Path).Msg("the settings were read anew")
 }

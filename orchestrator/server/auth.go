@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"brig/orchestrator/api"
+	"brig/orchestrator/audit"
 	"brig/orchestrator/service"
 )
 
@@ -68,8 +70,8 @@ func (q *request) unknown(r *http.Request) *api.Problem {
 	if r.Header.Get("Authorization") != "" {
 		sent = "an unknown credential"
 	}
-	if q.options.Audit != nil && sent != "no credential" {
-		q.options.Audit(r.Context(), "auth", nobodyID, map[string]string{"via": q.conn.via(), "request": q.id, "sent": sent})
+	if sent != "no credential" {
+		q.record(r.Context(), audit.KindAuth, nobodyID, audit.EventData{Event: "refused", Detail: sent, Values: map[string]string{"request": q.id}})
 	}
 	return api.NewProblem(api.CodeUnauthorized, sent+" came with the request",
 		"send the header Authorization: Bearer and the token of the file agent.token or operator.token in brig's runtime directory, or use a socket there")
@@ -96,6 +98,17 @@ func (q *request) bearer(r *http.Request) *service.Caller {
 		return &service.Caller{ID: "session:" + session, Session: session}
 	}
 	return nil
+}
+
+// record notes something in the audit log. That it cannot is no reason to answer
+// otherwise: nothing was let in.
+func (q *request) record(ctx context.Context, kind audit.Kind, who string, data audit.EventData) {
+	if q.options.Audit == nil {
+		return
+	}
+	if _, err := q.options.Audit.Note(ctx, audit.Entry{Kind: kind, Actor: who + " through " + q.conn.via(), Data: data}); err != nil {
+		q.options.Log.Error().Str("request", q.id).Err(err).Msg("the audit log takes nothing")
+	}
 }
 
 // key is what a request is counted under.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"brig/orchestrator/api"
+	"brig/orchestrator/audit"
 	"brig/orchestrator/service"
 )
 
@@ -87,8 +88,13 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		q.refuse(w, r, p)
 		return
 	}
-	if s.options.Audit != nil {
-		s.options.Audit(r.Context(), "login", operatorID, map[string]string{"via": q.conn.via(), "request": q.id})
+	if s.options.Audit != nil { // who can do everything is on record before that
+		if _, err := s.options.Audit.Append(r.Context(), audit.Entry{
+			Kind: audit.KindLogin, Actor: operatorID + " through " + q.conn.via(), Data: audit.EventData{Event: "opened", Values: map[string]string{"request": q.id}},
+		}); err != nil {
+			q.refuse(w, r, api.NewProblem(api.CodeStorage, "the audit log takes nothing, so nobody is let in", "df -h"))
+			return
+		}
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(pageBound.Seconds())})
 	http.Redirect(w, r, loginTarget, http.StatusSeeOther)

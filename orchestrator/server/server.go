@@ -7,12 +7,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"brig/orchestrator/api"
+	"brig/orchestrator/audit"
 	"brig/orchestrator/config"
 	"brig/orchestrator/service"
 )
@@ -38,8 +38,8 @@ type Options struct {
 	// MCP makes the handler of /mcp; peer is who sent a request, and
 	// what that one may ask. nil: there is none.
 	MCP func(peer func(*http.Request) (service.Caller, api.Brig, error)) http.Handler
-	// Audit records what a reviewer has to see: refused credentials and logins. nil: nothing does.
-	Audit func(ctx context.Context, kind, actor string, data any)
+	// Audit gets what a reviewer has to see: refused credentials and logins. nil: nothing does.
+	Audit *audit.Log
 }
 
 // Server listens, once Listen was called. Its methods may be called concurrently.
@@ -61,8 +61,6 @@ type Server struct {
 	mu        sync.Mutex
 	listeners []*listener // guarded by mu, as all below
 	bound     string
-	serving   sync.WaitGroup
-	requests  atomic.Int64 // under way
 }
 
 // New puts the handlers together. Nothing listens yet.
