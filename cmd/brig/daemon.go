@@ -33,9 +33,12 @@ type daemon struct {
 	audit    *audit.Log
 	service  *service.Service
 	tools    *mcp.Server
-	server   *server.Server
-	bound    server.Bound
-	stop     chan struct{} // somebody asks for the end
+	// toolSession is the session of tools that name none, in a brig for one client; empty: one
+	// of their own.
+	toolSession string
+	server      *server.Server
+	bound       server.Bound
+	stop        chan struct{} // somebody asks for the end
 }
 
 // start builds all parts and listens; nothing is answered before Serve. After an
@@ -47,6 +50,31 @@ func (d *daemon) start(ctx context.Context, o upOptions) (err error) {
 		return err
 	}
 	d.log.Info().Str("version", readVersion().Version).Msg("starting")
+	if err = d.build(ctx); err != nil {
+		return err
+	}
+	d.server, err = server.New(server.Options{
+		Service: d.service, Paths: s.Paths, Listen: s.Config.Server.Listen,
+		Free:    s.Sources["server.listen"].From == config.FromDefault,
+		Version: readVersion().Version, Log: d.log.Logger, Audit: d.audit, MCP: d.serveTools,
+	})
+	if err != nil {
+		return err
+	}
+	d.bound, err = d.server.Listen()
+	var taken *server.TakenError
+	if errors.As(err, &taken) {
+		return &failure{
+			Code: "address-taken", Message: fmt.Sprintf("another program listens at %s (%s)", taken.Address, s.Sources["server.listen"].Where),
+			Remedy: "set server.listen to another address, or to 127.0.0.1:0 for any free port", Exit: exitFailed, err: err,
+		}
+	}
+	return err
+}
+
+// build makes everything but what listens.
+func (d *daemon) build(ctx context.Context) (err error) {
+	s := d.settings.Load()
 	var problems []string
 	d.a, err = d.p.assemble(*s, assembleOptions{silent: true, daemon: d})
 	if err != nil {
@@ -91,26 +119,7 @@ func (d *daemon) start(ctx context.Context, o upOptions) (err error) {
 		return err
 	}
 	agent := service.Caller{ID: "agent", Via: "mcp", Approval: api.ApprovedByProfile}
-	d.tools, err = mcp.New(mcp.Options{Brig: d.service.As(agent), Version: readVersion().Version})
-	if err != nil {
-		return err
-	}
-	d.server, err = server.New(server.Options{
-		Service: d.service, Paths: s.Paths, Listen: s.Config.Server.Listen,
-		Free:    s.Sources["server.listen"].From == config.FromDefault,
-		Version: readVersion().Version, Log: d.log.Logger, Audit: d.audit, MCP: d.serveTools,
-	})
-	if err != nil {
-		return err
-	}
-	d.bound, err = d.server.Listen()
-	var taken *server.TakenError
-	if errors.As(err, &taken) {
-		return &failure{
-			Code: "address-taken", Message: fmt.Sprintf("another program listens at %s (%s)", taken.Address, s.Sources["server.listen"].Where),
-			Remedy: "set server.listen to another address, or to 127.0.0.1:0 for any free port", Exit: exitFailed, err: err,
-		}
-	}
+	d.tools, err = mcp.New(mcp.Options{Brig: d.service.As(agent), Version: readVersion().Version, Session: d.toolSession})
 	return err
 }
 
