@@ -34,12 +34,16 @@ type Entry struct {
 	Changed int64  // nanoseconds; the last change of any kind, which nobody can set back; 0 where the system does not tell
 	Problem string // why a directory could not be read to its end, so that files in it may be missing from a list; for people
 
-	node node
+	node  node
+	fresh bool // it may change again without a trace
 }
 
 // Tag tells one state of a file from every other: it changes with anything about
-// the file, and with another file in its place.
+// the file, and with another file in its place. Empty: that is not known yet.
 func (e Entry) Tag() string {
+	if e.fresh || e.Kind != File {
+		return ""
+	}
 	h := sha256.New()
 	fmt.Fprintln(h, e.node.dev, e.node.ino, e.node.changed, e.Size, e.ModTime.UnixNano())
 	return hex.EncodeToString(h.Sum(nil)[:12])
@@ -80,6 +84,12 @@ func problemText(err error) string {
 // followed below prefix. With ErrTooMany the entries are those among the first
 // MaxEntries that were met.
 func (w *Workspace) List(prefix string, limit int) ([]Entry, int, error) {
+	return w.ListAfter(prefix, "", limit)
+}
+
+// ListAfter is List of what comes after the path after. What changed in the moment
+// of the list has no Tag: it may change again and keep it.
+func (w *Workspace) ListAfter(prefix, after string, limit int) ([]Entry, int, error) {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
@@ -94,11 +104,21 @@ func (w *Workspace) List(prefix string, limit int) ([]Entry, int, error) {
 			return nil, 0, w.fail("list", name, err)
 		}
 		if !info.IsDir() && info.Mode().Type() != fs.ModeSymlink {
+			if name <= after {
+				return []Entry{}, 0, nil
+			}
 			return []Entry{entryOf(found{path: name, info: info})}, 0, nil
 		}
 	}
-	first := firsts{limit: limit}
-	err := w.walk("list", name, func(f found) { first.add(entryOf(f)) })
+	first, now := firsts{limit: limit}, tick()
+	err := w.walk("list", name, func(f found) {
+		if f.path <= after {
+			return
+		}
+		e := entryOf(f)
+		e.fresh = now != 0 && e.Changed >= now
+		first.add(e)
+	})
 	return first.sorted(), first.total - len(first.heap), err
 }
 

@@ -62,6 +62,26 @@ func (w *Workspace) meter(name string) (*meter, error) {
 	return m, nil
 }
 
+// Room says whether a file of n bytes could be put at this moment, so that what
+// cannot is refused before it travels. The errors are those of Put.
+func (w *Workspace) Room(n int64) error {
+	if n > w.limits.File {
+		return &Error{Op: "put", Kind: ErrTooLarge, Why: "one file may have " + size(w.limits.File)}
+	}
+	m, err := w.meter("")
+	if err != nil {
+		return err
+	}
+	defer m.refund()
+	return m.would(n)
+}
+
+func (m *meter) would(n int64) error {
+	m.w.ledger.mu.Lock()
+	defer m.w.ledger.mu.Unlock()
+	return m.fits(n)
+}
+
 // measure looks at the whole workspace anew.
 func (m *meter) measure() error {
 	l := &m.w.ledger
