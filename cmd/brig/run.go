@@ -134,6 +134,13 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 		return err
 	}
 	defer func() { err = p.closeAfter(err, a.close(parent)) }()
+	if a.audit, a.audited, err = openAudit(sig.ctx, settings, nil); err != nil {
+		return err
+	}
+	for _, text := range a.audited.Problems {
+		p.tui.warn(escapeLine("the audit log: " + text))
+	}
+	actor := p.self("run")
 
 	open := func() (*orchestrator.Session, error) {
 		return a.orchestrator.Open(sig.ctx, orchestrator.SessionOptions{
@@ -148,15 +155,22 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 		}
 	}
 	if o.accept && unaccepted(err) {
+		if err = a.consented(sig.ctx, actor); err != nil {
+			return err
+		}
 		if e.consent, err = p.accept(settings.Paths, o.json); err == nil {
 			session, err = open()
 		}
 	}
 	a.build.done(builtFor(session, err))
 	if err != nil {
-		return err
+		return a.refused(sig.ctx, actor, src.code, err)
 	}
-	e.venue = &here{session: session}
+	v := &audited{here: here{session: session}, log: a.audit, actor: actor, code: settings.Config.Audit.Code}
+	if err := v.opened(sig.ctx); err != nil {
+		return errors.Join(err, session.Close(context.WithoutCancel(parent)))
+	}
+	e.venue = v
 	return e.run()
 }
 

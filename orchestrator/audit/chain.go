@@ -216,7 +216,7 @@ type gapError struct{ after, number uint64 }
 
 func (e *gapError) Error() string {
 	if e.number > e.after+1 {
-		return fmt.Sprintf("lines %d to %d are missing before it", e.after+1, e.number-1)
+		return span(e.after+1, e.number-1) + " missing before it"
 	}
 	return fmt.Sprintf("its number %d does not follow %d", e.number, e.after)
 }

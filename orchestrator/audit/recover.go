@@ -186,11 +186,19 @@ func (d LogData) sentence() string {
 	case damaged:
 		return fmt.Sprintf("%s is damaged: %s; it was left as it is, and the log goes on in another file", d.Segment, d.Reason)
 	case missing:
-		return fmt.Sprintf("lines %d to %d of the audit log are missing, %s", d.From, d.To, d.Reason)
+		return span(d.From, d.To) + " missing, " + d.Reason
 	case altered:
-		return fmt.Sprintf("line %d of the audit log is another one than it was, %s", d.To, d.Reason)
+		return fmt.Sprintf("line %d is another one than it was, %s", d.To, d.Reason)
 	}
 	return d.Reason
+}
+
+// span is how a sentence about lines begins.
+func span(from, to uint64) string {
+	if from == to {
+		return fmt.Sprintf("line %d is", from)
+	}
+	return fmt.Sprintf("lines %d to %d are", from, to)
 }
 
 // tail is how a segment ends.

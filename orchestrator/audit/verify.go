@@ -190,11 +190,11 @@ func (v *verifier) own(line []byte) (LogData, bool) {
 // ends looks at what is missing at either end.
 func (v *verifier) ends() {
 	if v.Lines > 0 && v.start.Number > 0 && !v.removed[v.start] {
-		v.add(Break{Reason: fmt.Sprintf("lines 1 to %d are missing, and no line says that they were removed by age", v.start.Number)})
+		v.add(Break{Reason: span(1, v.start.Number) + " missing, and nothing says that it was removed by age"})
 	}
 	for _, a := range v.wanted {
 		if a.Head.Number > v.Head.Number {
-			v.add(Break{Reason: fmt.Sprintf("lines %d to %d are missing at the end, as %s says", v.Head.Number+1, a.Head.Number, a.Name)})
+			v.add(Break{Reason: span(v.Head.Number+1, a.Head.Number) + " missing at the end, as " + a.Name + " says"})
 		}
 	}
 }
