@@ -153,13 +153,16 @@ func (p *program) examine(ctx context.Context, r *report) {
 		r.blame("brig", "start", stateProblem, err)
 		return
 	}
+	stays := p.examineBrig(ctx, r, settings)
 	var engine, host, sessions, tests, result report
 	var now orchestrator.Resolution
 	var wg sync.WaitGroup
 	wg.Go(func() { p.examineEngine(ctx, &engine, a, settings) })
 	wg.Go(func() { examineBackend(ctx, &host, a.host, settings.Config.BaseFor(sandbox.Host)) })
 	wg.Go(func() {
-		if resolution, err := a.orchestrator.Resolve(ctx, ""); err != nil {
+		if stays != nil {
+			now = stays.resolution
+		} else if resolution, err := a.orchestrator.Resolve(ctx, ""); err != nil {
 			result.blame("result", "backend", stateProblem, err)
 		} else {
 			now = resolution

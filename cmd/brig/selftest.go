@@ -130,6 +130,9 @@ func (p *program) selftest(parent context.Context, o selftestOptions) (err error
 	sig := watchSignals(parent)
 	defer sig.close()
 	defer func() { err = sig.rename(err) }()
+	if handed, err := p.selftestThere(sig.ctx, o, settings); handed || err != nil {
+		return err
+	}
 	a, err := p.assemble(forTrials(settings), assembleOptions{silent: o.json})
 	if err != nil {
 		return err
@@ -154,15 +157,21 @@ func (p *program) selftest(parent context.Context, o selftestOptions) (err error
 			answer.Absent = append(answer.Absent, absentBecause(s.Kind, s.Variant, err))
 			continue
 		}
-		answer.Reports = append(answer.Reports, r)
-		if !o.json && o.report != "-" {
-			if len(answer.Reports) > 1 {
-				fmt.Fprintln(p.tui.stdout)
-			}
-			p.printSelftest(r, o.evidence)
-		}
+		p.addSelftest(o, &answer, r)
 	}
 	return p.answerSelftest(o, answer)
+}
+
+// addSelftest takes a report, and shows it at once.
+func (p *program) addSelftest(o selftestOptions, answer *selftestAnswer, r selftest.Report) {
+	answer.Reports = append(answer.Reports, r)
+	if o.json || o.report == "-" {
+		return
+	}
+	if len(answer.Reports) > 1 {
+		fmt.Fprintln(p.tui.stdout)
+	}
+	p.printSelftest(r, o.evidence)
 }
 
 // answerSelftest says how it ended, and writes the report that was asked for.

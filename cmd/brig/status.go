@@ -23,7 +23,8 @@ func (p *program) statusCommand() *cobra.Command {
 		Short: "Where code would run now, why, and what holds there",
 		Long: `Show which backend is configured and which one would be used now, why, and what
 each layer of containment would be there. It is a forecast: what held for a run
-is on its own result (brig run --json).
+is on its own result (brig run --json). Where a brig runs that stays (brig up), it
+is asked.
 
 Exit status 0 if code would run, also after a self-test that brig run would make
 first, 125 if it would be refused.`,
@@ -36,6 +37,7 @@ first, 125 if it would be refused.`,
 
 // statusAnswer is the one object of "brig status --json".
 type statusAnswer struct {
+	Brig       *brigAnswer             `json:"brig,omitempty"` // the one that stays; where code would run is for it to say
 	Resolution orchestrator.Resolution `json:"resolution"`
 	Endpoint   string                  `json:"endpoint,omitempty"`
 	Source     string                  `json:"source,omitempty"`
@@ -73,14 +75,18 @@ func (p *program) status(parent context.Context, asJSON bool) error {
 
 // lookAround gathers everything that status shows.
 func (p *program) lookAround(ctx context.Context, settings settings, a *assembly) (statusAnswer, error) {
-	r, err := a.orchestrator.Resolve(ctx, "")
-	if err != nil {
-		return statusAnswer{}, err
+	s := statusAnswer{Layers: []sandbox.Layer{}, Warnings: []string{}, Sessions: sessionsOf(settings.Config)}
+	var err error
+	if s.Brig, err = p.lookAtBrig(ctx, settings); err != nil {
+		return s, err
 	}
-	s := statusAnswer{
-		Layers: []sandbox.Layer{}, Warnings: []string{}, Sessions: sessionsOf(settings.Config),
-		Engine: p.lookAtEngine(ctx, a, settings),
+	var r orchestrator.Resolution
+	if s.Brig != nil {
+		r = s.Brig.resolution
+	} else if r, err = a.orchestrator.Resolve(ctx, ""); err != nil {
+		return s, err
 	}
+	s.Engine = p.lookAtEngine(ctx, a, settings)
 	r, s.TestsFirst = p.afterTest(ctx, a, settings, r)
 	s.Resolution = r
 	if b := a.backend(r.Resolved); b != nil {
@@ -92,7 +98,9 @@ func (p *program) lookAround(ctx context.Context, settings settings, a *assembly
 		if b.Kind() != sandbox.Docker { // which has its own below engine
 			s.Remarks = u.Warnings
 		}
-		if s.Layers, err = b.Capabilities(ctx, settings.Config.BaseFor(b.Kind())); err != nil {
+		if s.Brig != nil {
+			s.Layers = s.Brig.layers
+		} else if s.Layers, err = b.Capabilities(ctx, settings.Config.BaseFor(b.Kind())); err != nil {
 			return s, fmt.Errorf("ask what %s can enforce: %w", r.Resolved, err)
 		}
 	}
@@ -121,7 +129,12 @@ func (p *program) printStatus(s statusAnswer) {
 	if r.Resolved == sandbox.Docker {
 		p.printEngine(s.Engine)
 	}
-	fmt.Fprintf(out, "warm        %s\nkept        %s\n", s.Sessions.warm(), s.Sessions.kept())
+	warm := s.Sessions.warm()
+	if s.Brig != nil {
+		fmt.Fprintf(out, "brig        %s\n", escapeLine(s.Brig.String()))
+		warm = s.Brig.warm()
+	}
+	fmt.Fprintf(out, "warm        %s\nkept        %s\n", escapeLine(warm), s.Sessions.kept())
 	for i, t := range s.Selftest {
 		fmt.Fprintf(out, "%-11s %s\n", []string{"self-test", ""}[min(i, 1)], escapeLine(t.String()))
 		if again := t.again(); again != "" {
@@ -136,6 +149,14 @@ func (p *program) printStatus(s statusAnswer) {
 	}
 	if c := s.Consent; c != nil {
 		fmt.Fprintf(out, "uncontained %s\n            %s\n", escapeLine(c.String()), escapeLine(c.revoke()))
+	}
+	if s.Brig != nil {
+		for _, problem := range s.Brig.Problems {
+			p.tui.warn(escapeLine(problem))
+		}
+		if s.Brig.Differs != "" {
+			p.tui.note("the brig that stays has another %s than there is here; to let it read its settings anew: %s", s.Brig.Differs, downAndUp)
+		}
 	}
 	if s.TestsFirst != "" {
 		p.tui.note("%s", escapeLine(s.TestsFirst))

@@ -81,6 +81,8 @@ type Status struct {
 	Limit       int             `json:"sessions_limit"`
 	Running     int             `json:"running" doc:"runs under way"`
 	Pool        json.RawMessage `json:"pool,omitempty" doc:"prepared instances; operators only"`
+	// Resolution is in full what Isolation says in short, as brig status --json prints it.
+	Resolution json.RawMessage `json:"resolution,omitempty" doc:"how the backend was chosen; operators only"`
 	// Problems are what is wrong with this brig, such as a store that was moved aside.
 	Problems []string  `json:"problems" nullable:"false"`
 	Selftest *Selftest `json:"selftest,omitempty" doc:"the latest, without its report"`
