@@ -15,8 +15,9 @@ import (
 
 // decode reads the arguments of a call. An unknown one is an error: it would be one
 // that the model believes to have an effect.
-func (c *call) decode(into any) error {
-	raw := c.req.Params.Arguments
+func (c *call) decode(into any) error { return decodeArgs(c.req.Params.Arguments, into) }
+
+func decodeArgs(raw json.RawMessage, into any) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = json.RawMessage("{}")
 	}
