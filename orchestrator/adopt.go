@@ -88,7 +88,7 @@ func (o *Orchestrator) Adopt(ctx context.Context) ([]*Session, []error) {
 
 // takeOver makes a recorded session this process's. Both are nil when another brig was first.
 func (o *Orchestrator) takeOver(ctx context.Context, row store.Session) (*Session, error) {
-	s := o.newSession(row.Lifetime)
+	s := o.newSession(row.ID, row.Lifetime)
 	if err := o.admit(s); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *Session) takeOver(ctx context.Context, row store.Session) (usable bool,
 		want: row.Want, wish: wish{base: row.Base, most: row.Limits}, workspace: row.Workspace,
 		claim: sandbox.Claim{Session: row.Name, Timezone: row.Timezone, Locale: row.Locale},
 	}
-	s.id, s.creator, s.created, s.runs = row.ID, row.Creator, row.Created, row.Runs
+	s.creator, s.created, s.runs = row.Creator, row.Created, row.Runs
 	s.home = home{workspace: row.Workspace}
 	if row.Home != "" && filepath.Dir(row.Home) == filepath.Join(o.options.Paths.Data, homesDir) {
 		s.home.dir = row.Home // what goes with the session lies there and nowhere else

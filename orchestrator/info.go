@@ -131,3 +131,15 @@ func (s *Session) Usage(ctx context.Context) (wire.UsageBody, error) {
 
 // Gone is closed when nothing of the session is left, or everything was tried.
 func (s *Session) Gone() <-chan struct{} { return s.gone }
+
+// Stored is how many bytes and files the session's workspace holds. It is no use of
+// the session.
+func (s *Session) Stored() (bytes int64, files int, err error) {
+	s.mu.Lock()
+	w := s.files
+	s.mu.Unlock()
+	if w == nil {
+		return 0, 0, fmt.Errorf("measure the workspace: %w", ErrClosed)
+	}
+	return w.Usage()
+}

@@ -13,7 +13,8 @@ import (
 // SessionOptions of Open. The zero value is an unnamed session on the configured
 // backend with a fresh workspace that goes with it.
 type SessionOptions struct {
-	Name      string        // empty: named after its first instance
+	ID        string        // of NewID; empty: Open makes one
+	Name      string        // empty: its ID
 	Backend   sandbox.Kind  // empty: the configured one, with its step-down; otherwise this one or none
 	Workspace string        // an existing directory; empty: a fresh one in the data directory
 	Keep      bool          // a fresh workspace stays after Close
@@ -50,7 +51,10 @@ func (o *Orchestrator) Open(ctx context.Context, so SessionOptions) (*Session, e
 	if so.Prepared && so.Workspace != "" {
 		return nil, fmt.Errorf("open a session: %w", errPreparedElsewhere)
 	}
-	s := o.newSession(so.Lifetime)
+	if so.ID == "" {
+		so.ID = o.NewID()
+	}
+	s := o.newSession(so.ID, so.Lifetime)
 	if err := o.admit(s); err != nil {
 		return nil, err
 	}
@@ -64,8 +68,11 @@ func (o *Orchestrator) Open(ctx context.Context, so SessionOptions) (*Session, e
 	return s, nil
 }
 
-func (o *Orchestrator) newSession(lifetime time.Duration) *Session {
-	s := &Session{o: o, queue: newQueue(), gone: make(chan struct{}), expiry: expiry{lifetime: lifetime}}
+// NewID is the ID of a session that does not exist yet, used once in the world.
+func (o *Orchestrator) NewID() string { return string(o.newInstanceID()) }
+
+func (o *Orchestrator) newSession(id string, lifetime time.Duration) *Session {
+	s := &Session{o: o, id: id, queue: newQueue(), gone: make(chan struct{}), expiry: expiry{lifetime: lifetime}}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -91,11 +98,11 @@ func (s *Session) open(ctx context.Context, so SessionOptions) error {
 // start makes what the session consists of. Close undoes what was made, so it
 // is stored as soon as it exists.
 func (s *Session) start(ctx context.Context, so SessionOptions) error {
-	id := string(s.o.newInstanceID())
+	id := s.id
 	if so.Name == "" {
 		so.Name = id
 	}
-	s.id, s.creator, s.created = id, so.Creator, time.Now()
+	s.creator, s.created = so.Creator, time.Now()
 	s.spec = launch{
 		want: so.Backend, trial: so.Trial, wish: wish{most: so.Limits},
 		claim: sandbox.Claim{Session: so.Name, Timezone: so.Timezone, Locale: so.Locale},

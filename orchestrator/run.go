@@ -184,3 +184,6 @@ func newRunID() wire.RunID {
 	rand.Read(b[:]) // never fails: it ends the program instead
 	return wire.RunID("run-" + hex.EncodeToString(b[:]))
 }
+
+// NewRunID is the ID of a run that is yet to be asked for.
+func NewRunID() wire.RunID { return newRunID() }

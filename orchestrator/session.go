@@ -25,8 +25,8 @@ type Session struct {
 	spec    launch // as everything up to queue, set by Open and constant from then on
 	home    home
 	files   *workspace.Workspace
-	id      string // in the store and everywhere, set with spec
-	creator string
+	id      string
+	creator string // set with spec, as created
 	created time.Time
 	queue   *queue // for the interpreter
 

@@ -109,7 +109,8 @@ func (d *daemon) build(ctx context.Context) (err error) {
 		return err
 	}
 	d.service, err = service.New(service.Options{
-		Orchestrator: d.a.orchestrator, Backends: []sandbox.Backend{d.a.docker, d.a.host}, Store: d.store, Audit: d.a.audit,
+		Orchestrator: d.a.orchestrator, Backends: []sandbox.Backend{d.a.docker, d.a.host}, Store: d.store, Audit: d.a.audit, Audited: d.a.audited,
+		Alive:    d.a.owner.Alive,
 		Config:   func() config.Loaded { return d.settings.Load().Loaded },
 		Selftest: d.selftest, Verdicts: d.verdicts, Shutdown: d.ask,
 		Login:    func() (api.PageLogin, error) { return d.server.Login() },

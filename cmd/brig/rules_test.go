@@ -47,7 +47,7 @@ const root = "../.."
 // testSupport are packages for tests only: they may do what tests may, and
 // nothing that ships may depend on them.
 var testSupport = []string{
-	"brig/orchestrator/sandbox/sandboxtest", "brig/orchestrator/docker/enginetest", "brig/hostfallback/internal/ordinary",
+	"brig/orchestrator/sandbox/sandboxtest", "brig/orchestrator/docker/enginetest", "brig/hostfallback/internal/ordinary", "brig/orchestrator/api/apitest",
 }
 
 type listed struct {

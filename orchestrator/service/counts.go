@@ -54,6 +54,3 @@ type Histogram struct {
 	Count  uint64
 	Sum    float64
 }
-
-// Counts tells them. It takes microseconds and asks nobody.
-func (s *Service) Counts() Counts { return Counts{Started: s.started} }

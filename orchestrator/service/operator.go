@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"brig/orchestrator/api"
+	"brig/orchestrator/audit"
 )
 
 // operator refuses what only the person may do.
@@ -18,26 +19,39 @@ func (v *view) Audit(ctx context.Context, q api.AuditQuery) (api.AuditList, erro
 	if err := v.operator(); err != nil {
 		return api.AuditList{}, err
 	}
-	return api.AuditList{}, unbuilt()
+	return v.s.auditOf(ctx, q)
 }
 
-func (v *view) Settings(ctx context.Context) (api.SettingList, error) {
+func (v *view) Settings(context.Context) (api.SettingList, error) {
 	if err := v.operator(); err != nil {
 		return api.SettingList{}, err
 	}
-	return api.SettingList{}, unbuilt()
+	return api.SettingList{Settings: settingsOf(v.s.options.Config())}, nil
 }
 
+// PageLogin is written down before the token exists.
 func (v *view) PageLogin(ctx context.Context) (api.PageLogin, error) {
 	if err := v.operator(); err != nil {
 		return api.PageLogin{}, err
 	}
-	return api.PageLogin{}, unbuilt()
+	if v.s.options.Login == nil {
+		return api.PageLogin{}, api.NewProblem(api.CodeConflict, "this brig serves no pages", "brig config show server.listen")
+	}
+	if err := v.s.append(ctx, audit.KindLogin, v.actor(), audit.EventData{Event: "asked for"}); err != nil {
+		return api.PageLogin{}, err
+	}
+	l, err := v.s.options.Login()
+	return l, v.s.problem(err)
 }
 
-func (v *view) Shutdown(ctx context.Context) error {
+func (v *view) Shutdown(context.Context) error {
 	if err := v.operator(); err != nil {
 		return err
 	}
-	return unbuilt()
+	if v.s.options.Shutdown == nil {
+		return api.NewProblem(api.CodeConflict, "this brig cannot be asked to end", "")
+	}
+	v.s.note(audit.KindBrig, v.actor(), audit.EventData{Event: "asked to end"})
+	v.s.options.Shutdown()
+	return nil
 }

@@ -1,48 +1,166 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"brig/orchestrator"
 	"brig/orchestrator/api"
+	"brig/orchestrator/audit"
 )
 
-// session is one entry of the registry.
-type session struct {
-	id, name, creator string
-	live              *orchestrator.Session
-}
+const (
+	// usageBound is how long asking an instance for its use may take.
+	usageBound = 3 * time.Second
+	// pageMost bounds the entries of one page; pageUsual is meant by 0.
+	pageMost, pageUsual = 1000, 100
+)
 
-// find is the session of that id or name, if the caller may know of it. While
-// sessions of an earlier brig are being taken over it waits for one that is not there yet.
-func (v *view) find(ctx context.Context, name string) (*session, error) {
-	return nil, notFound("session")
-}
-
-func (v *view) OpenSession(ctx context.Context, r api.SessionRequest) (api.Session, bool, error) {
-	return api.Session{}, false, unbuilt()
-}
-
+// Sessions are sorted by the time when they were opened, the oldest first.
 func (v *view) Sessions(ctx context.Context, p api.Page) (api.SessionList, error) {
-	return api.SessionList{}, unbuilt()
+	out := api.SessionList{Sessions: []api.Session{}}
+	var all []api.Session
+	for _, x := range v.visible() {
+		all = append(all, v.s.describe(x))
+	}
+	place := func(s api.Session) string { return s.Created.UTC().Format("20060102150405.000000000") + " " + s.ID }
+	slices.SortFunc(all, func(a, b api.Session) int { return strings.Compare(place(a), place(b)) })
+	limit := min(cmp.Or(max(p.Limit, 0), pageUsual), pageMost)
+	for _, s := range all {
+		if p.Cursor != "" && place(s) <= p.Cursor {
+			continue
+		}
+		if len(out.Sessions) == limit {
+			out.Next = place(out.Sessions[limit-1])
+			break
+		}
+		out.Sessions = append(out.Sessions, s)
+	}
+	return out, nil
+}
+
+// visible are the sessions that the caller may know of.
+func (v *view) visible() []*session {
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	var out []*session
+	for _, x := range v.s.sessions {
+		if v.c.sees(x.id, x.creator) {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 func (v *view) Session(ctx context.Context, session string) (api.Session, error) {
-	return api.Session{}, unbuilt()
+	x, err := v.find(ctx, session)
+	if err != nil {
+		return api.Session{}, err
+	}
+	return v.measured(ctx, x), nil
+}
+
+// measured is a session with what it takes now, as far as that can be told.
+func (v *view) measured(ctx context.Context, x *session) api.Session {
+	out := v.s.describe(x)
+	ctx, cancel := context.WithTimeout(ctx, usageBound)
+	defer cancel()
+	u := api.Usage{}
+	body, err := x.live.Usage(ctx)
+	if err == nil {
+		u.MemoryBytes, u.Processes, u.CPUMs = body.RSS, body.Processes, time.Duration(body.CPU).Milliseconds()
+	}
+	bytes, files, sizeErr := x.live.Stored()
+	u.WorkspaceBytes, u.WorkspaceFiles = bytes, files
+	if err == nil || sizeErr == nil {
+		out.Usage = &u
+	}
+	return out
 }
 
 func (v *view) RenewSession(ctx context.Context, session string, r api.Renewal) (api.Session, error) {
-	return api.Session{}, unbuilt()
-}
-func (v *view) CloseSession(ctx context.Context, session string) error { return unbuilt() }
-func (v *view) Reset(ctx context.Context, session string) (api.Session, error) {
-	return api.Session{}, unbuilt()
-}
-func (v *view) Interrupt(ctx context.Context, session string) error { return unbuilt() }
-func (v *view) Variables(ctx context.Context, session string) (api.VariableList, error) {
-	return api.VariableList{}, unbuilt()
+	if err := checkLifetime(r.LifetimeSeconds); err != nil {
+		return api.Session{}, err
+	}
+	x, err := v.find(ctx, session)
+	if err != nil {
+		return api.Session{}, err
+	}
+	if err := x.live.Renew(ctx, time.Duration(r.LifetimeSeconds)*time.Second); err != nil {
+		if errors.Is(err, orchestrator.ErrClosed) {
+			return api.Session{}, v.s.problem(err)
+		}
+		return api.Session{}, v.s.storage(err)
+	}
+	if r.LifetimeSeconds > 0 {
+		v.s.note(audit.KindSession, v.actor(), audit.SessionData{
+			Event: "renewed", Session: x.id, Name: x.name, Creator: x.creator, Detail: fmt.Sprintf("it ends in %d seconds", r.LifetimeSeconds),
+		})
+	}
+	return v.s.describe(x), nil
 }
 
-func (v *view) SessionToken(ctx context.Context, session string) (api.Token, error) {
-	return api.Token{}, unbuilt()
+func (v *view) CloseSession(ctx context.Context, session string) error {
+	x, err := v.find(ctx, session)
+	if err != nil {
+		return err
+	}
+	v.s.note(audit.KindSession, v.actor(), audit.SessionData{Event: "close asked", Session: x.id, Name: x.name, Creator: x.creator})
+	if err := x.live.Close(ctx); err != nil {
+		if ctx.Err() != nil {
+			return v.s.problem(context.Cause(ctx))
+		}
+		// It is closed. What it left behind is the operator's to know.
+		v.s.options.Log.Warn().Err(err).Str("session", x.id).Msg("a session left something behind")
+		v.s.trouble("session " + x.name + " left something behind: " + err.Error())
+	}
+	v.s.forget(x)
+	return nil
+}
+
+func (v *view) Reset(ctx context.Context, session string) (api.Session, error) {
+	x, err := v.find(ctx, session)
+	if err != nil {
+		return api.Session{}, err
+	}
+	if err := x.live.Reset(ctx); err != nil {
+		return api.Session{}, v.s.problem(err)
+	}
+	v.s.note(audit.KindSession, v.actor(), audit.SessionData{Event: "reset", Session: x.id, Name: x.name, Creator: x.creator})
+	return v.s.describe(x), nil
+}
+
+func (v *view) Interrupt(ctx context.Context, session string) error {
+	x, err := v.find(ctx, session)
+	if err != nil {
+		return err
+	}
+	run := string(x.live.Info().Run)
+	if err := x.live.Interrupt(ctx); err != nil {
+		return v.s.problem(err)
+	}
+	v.s.note(audit.KindRun, v.actor(), audit.RunData{Event: "interrupted", Run: run, Session: x.id, Name: x.name})
+	return nil
+}
+
+func (v *view) Variables(ctx context.Context, session string) (api.VariableList, error) {
+	out := api.VariableList{Variables: []api.Variable{}}
+	x, err := v.find(ctx, session)
+	if err != nil {
+		return out, err
+	}
+	body, err := x.live.Variables(ctx)
+	if err != nil {
+		return out, v.s.problem(err)
+	}
+	for _, n := range body.Variables {
+		out.Variables = append(out.Variables, api.Variable{Name: n.Name, Type: n.Type, Shape: n.Shape, Bytes: n.Bytes, Repr: n.Repr})
+	}
+	out.Omitted = body.Omitted
+	return out, nil
 }

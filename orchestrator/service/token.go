@@ -1,0 +1,74 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"strings"
+	"time"
+
+	"brig/orchestrator/api"
+	"brig/orchestrator/audit"
+	"brig/orchestrator/store"
+)
+
+// tokenPrefix begins every session's token, so that a leaked one is recognised.
+const tokenPrefix = "brig_session_"
+
+// SessionToken makes a credential for one session; only its hash is kept.
+func (v *view) SessionToken(ctx context.Context, session string) (api.Token, error) {
+	x, err := v.find(ctx, session)
+	if err != nil {
+		return api.Token{}, err
+	}
+	if v.c.Session != "" {
+		return api.Token{}, api.NewProblem(api.CodeForbidden, "a session's own credential makes no others", "")
+	}
+	var secret [32]byte
+	rand.Read(secret[:]) // never fails: it ends the program instead
+	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+	hash := sha256.Sum256([]byte(token))
+	if err := v.s.append(ctx, audit.KindToken, v.actor(), audit.EventData{Event: "made", Session: x.id}); err != nil {
+		return api.Token{}, err
+	}
+	if err := v.s.options.Store.PutToken(ctx, store.Token{Session: x.id, Hash: hash, Created: time.Now()}); err != nil {
+		if x.closing() {
+			return api.Token{}, api.NewProblem(api.CodeGone, "the session is closed", "brig session list")
+		}
+		return api.Token{}, v.s.storage(err)
+	}
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	if v.s.sessions[x.id] == x {
+		v.s.tokens[x.id] = hash
+	}
+	return api.Token{Token: token, Scope: "session", Session: x.id}, nil
+}
+
+// SessionOf tells which session a bearer token is for. Only hashes are compared, and
+// all of them, whichever it is.
+func (s *Service) SessionOf(token string) (session string, ok bool) {
+	if !strings.HasPrefix(token, tokenPrefix) {
+		return "", false
+	}
+	hash := sha256.Sum256([]byte(token))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, known := range s.tokens {
+		if subtle.ConstantTimeCompare(hash[:], known[:]) == 1 {
+			session, ok = id, true
+		}
+	}
+	return session, ok
+}
+
+func (x *session) closing() bool {
+	select {
+	case <-x.live.Gone():
+		return true
+	default:
+		return x.live.Reason() != ""
+	}
+}
