@@ -15,6 +15,8 @@ import (
 
 // surface is api.Brig as HTTP: every operation of /v1, and its description.
 type surface struct {
+	mux       *http.ServeMux
+	schemas   huma.Registry
 	version   string
 	brigOf    func(context.Context) api.Brig         // with the rights of the request's credential
 	who       func(context.Context) string           // the credential, for the caps of its streams
@@ -57,8 +59,10 @@ func newSurface(s surface) *surface {
 
 // mount puts every operation and the description of all into mux.
 func (s *surface) mount(mux *http.ServeMux) (*huma.OpenAPI, error) {
+	s.mux = mux
 	a := humago.New(mux, s.config())
-	a.UseMiddleware(goneIsNoFault)
+	s.schemas = a.OpenAPI().Components.Schemas
+	a.UseMiddleware(goneIsNoFault, s.strict)
 	s.register(a)
 	doc := a.OpenAPI()
 	finish(doc)
@@ -113,22 +117,34 @@ func add[I, O any](a huma.API, op huma.Operation, t touches, h func(context.Cont
 	})
 }
 
-// Parts of requests.
+// onlyGet keeps the mux from sending other methods of path on to what is below it.
+func (s *surface) onlyGet(path string) {
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", "GET, HEAD")
+		s.fail(w, r, api.NewProblem(api.CodeMethod, "this path takes GET, HEAD", ""))
+	})
+}
 
-type inSession struct {
+// Parts of requests. Their names are exported because huma overlooks embedded
+// types whose are not.
+
+// SessionPart names the session.
+type SessionPart struct {
 	Session string `path:"session" minLength:"1" maxLength:"128" doc:"id or name of the session" example:"analysis"`
 }
 
-type inRun struct {
+// RunPart names the run.
+type RunPart struct {
 	Run string `path:"run" minLength:"1" maxLength:"128" doc:"id of the run"`
 }
 
-type inPage struct {
+// PagePart asks for one page of a list.
+type PagePart struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"entries of one page"`
 	Cursor string `query:"cursor" maxLength:"1024" doc:"next of the page before; without it: the first page"`
 }
 
-func (p inPage) page() api.Page { return api.Page{Limit: p.Limit, Cursor: p.Cursor} }
+func (p PagePart) page() api.Page { return api.Page{Limit: p.Limit, Cursor: p.Cursor} }
 
 // none is a request or an answer without parts.
 type none struct{}

@@ -27,6 +27,12 @@ func (s *surface) whole(limit int64) func(huma.Context, func(huma.Context)) {
 			s.fail(w, r, err)
 			return
 		}
+		if wrong := strictKeys(body, ctx.Operation().RequestBody.Content["application/json"].Schema, s.schemas); wrong != nil {
+			p := api.NewProblem(api.CodeInvalid, "the request is not valid", "compare it with /openapi.json")
+			p.Errors = wrong
+			s.fail(w, r, p)
+			return
+		}
 		next(&withBody{asked: ctx, body: body})
 	}
 }

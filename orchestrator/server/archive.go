@@ -13,19 +13,20 @@ import (
 	"brig/orchestrator/api"
 )
 
-type inArchive struct {
-	inSession
+// ArchivePart says what is packed and how.
+type ArchivePart struct {
+	SessionPart
 	Prefix string `query:"prefix" maxLength:"4096" doc:"the directory; without it: the whole workspace"`
 	Format string `query:"format" enum:"tar,tar.gz,zip" default:"tar.gz"`
 }
 
 type inPutArchive struct {
-	inArchive
-	body
+	ArchivePart
+	BodyPart
 }
 
 type inExport struct {
-	inSession
+	SessionPart
 	Format string `query:"format" enum:"ipynb,py,zip" default:"ipynb" doc:"notebook, script, or both with the session's files"`
 }
 
@@ -43,19 +44,24 @@ func (s *surface) registerArchive(a huma.API) {
 		OperationID: "read-archive", Method: http.MethodGet, Path: "/v1/sessions/{session}/archive", Tags: tags,
 		Summary: "Download files as one archive", Description: "Everything below prefix.",
 		Responses: map[string]*huma.Response{"200": bytesOf("The archive", packed("tar"), packed("tar.gz"), packed("zip"))},
-	}, aSession|aFile, func(ctx context.Context, in *inArchive) (*huma.StreamResponse, error) {
+	}, aSession|aFile, func(ctx context.Context, in *ArchivePart) (*huma.StreamResponse, error) {
 		content, err := s.brigOf(ctx).ReadArchive(ctx, in.Session, in.Prefix, api.ArchiveFormat(in.Format))
 		if err != nil {
 			return nil, err
 		}
 		return produced(content, "workspace."+in.Format, packed(in.Format))
 	})
+	some := bytesWanted("the archive", true)
+	some.Content[fileType].Schema.MinLength = new(1)
 	add(a, huma.Operation{
-		OperationID: "write-archive", Method: http.MethodPut, Path: "/v1/sessions/{session}/archive", Tags: tags, RequestBody: bytesWanted("the archive"),
+		OperationID: "write-archive", Method: http.MethodPut, Path: "/v1/sessions/{session}/archive", Tags: tags, RequestBody: some,
 		Summary:     "Upload files as one archive",
 		Description: "They come beside what is there. Links, special files and names that lead out are skipped and named.",
 	}, aBody|aSession|aFile, func(ctx context.Context, in *inPutArchive) (*answer[api.ArchiveResult], error) {
-		content, err := upload(in.body)
+		if in.r.ContentLength == 0 {
+			return nil, api.NewProblem(api.CodeMalformed, "the body is missing", "send the archive as the body")
+		}
+		content, err := upload(in.BodyPart)
 		if err != nil {
 			return nil, err
 		}

@@ -9,13 +9,14 @@ import (
 	"brig/orchestrator/api"
 )
 
-type inDataset struct {
-	inSession
+// DatasetPart names a dataset.
+type DatasetPart struct {
+	SessionPart
 	Name string `path:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9_][A-Za-z0-9_-]*$" doc:"what the table is called" example:"sales"`
 }
 
 type inPutDataset struct {
-	inDataset
+	DatasetPart
 	Body api.DatasetRequest
 }
 
@@ -24,7 +25,7 @@ func (s *surface) registerDatasets(a huma.API) {
 	add(a, huma.Operation{
 		OperationID: "list-datasets", Method: http.MethodGet, Path: "/v1/sessions/{session}/datasets", Tags: tags,
 		Summary: "List the datasets of a session", Description: "Those that cannot be read now say why.",
-	}, aSession, func(ctx context.Context, in *inSession) (*answer[api.DatasetList], error) {
+	}, aSession, func(ctx context.Context, in *SessionPart) (*answer[api.DatasetList], error) {
 		return answered(s.brigOf(ctx).Datasets(ctx, in.Session))
 	})
 	add(a, huma.Operation{
@@ -38,7 +39,7 @@ func (s *surface) registerDatasets(a huma.API) {
 	add(a, huma.Operation{
 		OperationID: "remove-dataset", Method: http.MethodDelete, Path: "/v1/sessions/{session}/datasets/{name}", Tags: tags, DefaultStatus: http.StatusNoContent,
 		Summary: "Forget a dataset", Description: "The file stays.",
-	}, aSession, func(ctx context.Context, in *inDataset) (*none, error) {
+	}, aSession, func(ctx context.Context, in *DatasetPart) (*none, error) {
 		return nil, s.brigOf(ctx).RemoveDataset(ctx, in.Session, in.Name)
 	})
 }

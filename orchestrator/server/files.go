@@ -18,26 +18,27 @@ import (
 // page of it must not be shown as one of brig's own.
 const fileType = "application/octet-stream"
 
-type inFile struct {
-	inSession
+// FilePart names a file.
+type FilePart struct {
+	SessionPart
 	Path string `path:"path" minLength:"1" maxLength:"4096" doc:"of the file in the workspace; / may be written as it is" example:"data/sales.csv"`
 }
 
 type inFiles struct {
-	inSession
-	inPage
+	SessionPart
+	PagePart
 	Prefix string `query:"prefix" maxLength:"4096" doc:"files below this directory"`
 }
 
 type inPutFile struct {
-	inFile
-	body
+	FilePart
+	BodyPart
 	IfMatch     string `header:"If-Match" maxLength:"1024" doc:"ETag that the file has to have; *: it has to be there"`
 	IfNoneMatch string `header:"If-None-Match" maxLength:"8" enum:"*" doc:"*: nothing may be there"`
 }
 
 type inRemoveFile struct {
-	inFile
+	FilePart
 	IfMatch   string `header:"If-Match" maxLength:"1024" doc:"ETag that the file has to have"`
 	Recursive bool   `query:"recursive" doc:"a directory with everything in it"`
 }
@@ -48,18 +49,18 @@ type outFile struct {
 	Body   api.File
 }
 
-// body takes the request as it is, so that an upload is never held in memory.
-type body struct {
+// BodyPart takes the request as it is, so that an upload is never held in memory.
+type BodyPart struct {
 	r *http.Request
 }
 
 // Resolve is how huma hands the request out.
-func (b *body) Resolve(ctx huma.Context) []error {
+func (b *BodyPart) Resolve(ctx huma.Context) []error {
 	b.r, _ = humago.Unwrap(ctx)
 	return nil
 }
 
-func upload(b body) (io.Reader, error) {
+func upload(b BodyPart) (io.Reader, error) {
 	if err := identity(b.r); err != nil {
 		return nil, err
 	}
@@ -67,8 +68,8 @@ func upload(b body) (io.Reader, error) {
 }
 
 // bytesWanted documents a request's body that is no JSON.
-func bytesWanted(about string) *huma.RequestBody {
-	return &huma.RequestBody{Description: about, Required: true, Content: map[string]*huma.MediaType{
+func bytesWanted(about string, required bool) *huma.RequestBody {
+	return &huma.RequestBody{Description: about, Required: required, Content: map[string]*huma.MediaType{
 		fileType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 	}}
 }
@@ -82,6 +83,7 @@ func (s *surface) registerFiles(a huma.API) {
 	}, aSession|aFile, func(ctx context.Context, in *inFiles) (*answer[api.FileList], error) {
 		return answered(s.brigOf(ctx).Files(ctx, in.Session, in.Prefix, in.page()))
 	})
+	s.onlyGet("/v1/sessions/{session}/files")
 	whole := bytesOf("The file", fileType)
 	part := bytesOf("The part asked for", fileType)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -97,7 +99,7 @@ func (s *surface) registerFiles(a huma.API) {
 	}
 	written := also[api.File](a, http.StatusCreated, "It was not there before", "ETag")
 	add(a, huma.Operation{
-		OperationID: "write-file", Method: http.MethodPut, Path: path, Tags: tags, RequestBody: bytesWanted("the file"), Responses: written,
+		OperationID: "write-file", Method: http.MethodPut, Path: path, Tags: tags, RequestBody: bytesWanted("the file; without one it is empty", false), Responses: written,
 		Summary:     "Write a file",
 		Description: "Replaces it as a whole; it is on the disk when the answer comes. Directories on the way are made.",
 	}, aBody|aSession|aFile, s.writeFile)
@@ -110,7 +112,7 @@ func (s *surface) registerFiles(a huma.API) {
 }
 
 func (s *surface) writeFile(ctx context.Context, in *inPutFile) (*outFile, error) {
-	content, err := upload(in.body)
+	content, err := upload(in.BodyPart)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 type inReadFile struct {
-	inFile
+	FilePart
 	Range       string `header:"Range" maxLength:"1024" doc:"one range of bytes; more than one, or another unit: the whole file" example:"bytes=0-1023"`
 	IfRange     string `header:"If-Range" maxLength:"1024" doc:"the range is meant of the file with this ETag, otherwise the whole is wanted"`
 	IfMatch     string `header:"If-Match" maxLength:"1024"`

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -81,11 +80,28 @@ func also[T any](a huma.API, status int, about string, headers ...string) map[st
 	return map[string]*huma.Response{strconv.Itoa(status): r}
 }
 
+// events documents a stream of them; the schema is of one event.
+func events() map[string]*huma.Response {
+	text := func(about string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: about} }
+	return map[string]*huma.Response{"200": {
+		Description: "Server-sent events",
+		Content: map[string]*huma.MediaType{eventStream: {Schema: &huma.Schema{
+			Type: huma.TypeObject, Description: "one event",
+			Properties: map[string]*huma.Schema{
+				"id": text("the event's number; none for reset and problem"), "event": text("its kind"), "data": text("a whole Event as JSON"), "retry": {Type: huma.TypeInteger},
+			},
+		}}},
+	}}
+}
+
 // bytesOf documents an answer that is no JSON.
 func bytesOf(about string, types ...string) *huma.Response {
 	r := &huma.Response{Description: about, Headers: map[string]*huma.Param{}, Content: map[string]*huma.MediaType{}}
 	for _, t := range types {
 		r.Content[t] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+		if strings.HasSuffix(t, "+json") {
+			r.Content[t].Schema = &huma.Schema{Type: huma.TypeObject}
+		}
 	}
 	return r
 }
@@ -137,27 +153,4 @@ func finish(doc *huma.OpenAPI) {
 	for _, unused := range []string{"ErrorModel", "ErrorDetail"} { // huma's own form of an error, which nobody gets
 		delete(doc.Components.Schemas.Map(), unused)
 	}
-}
-
-// serveDescription offers the description, which does not change while brig runs.
-func serveDescription(mux *http.ServeMux, doc *huma.OpenAPI) error {
-	asJSON, err := json.Marshal(doc)
-	if err != nil {
-		return fmt.Errorf("describe the API: %w", err)
-	}
-	asYAML, err := doc.YAML()
-	if err != nil {
-		return fmt.Errorf("describe the API: %w", err)
-	}
-	for path, content := range map[string]struct {
-		kind string
-		text []byte
-	}{"/openapi.json": {"application/json", asJSON}, "/openapi.yaml": {"application/yaml", asYAML}} {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", content.kind)
-			w.Header().Set("Content-Length", strconv.Itoa(len(content.text)))
-			_, _ = w.Write(content.text)
-		})
-	}
-	return nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 type inAudit struct {
-	inPage
+	PagePart
 	Kind    string    `query:"kind" maxLength:"64" doc:"such as run, session, selftest; without it: all"`
 	Session string    `query:"session" maxLength:"128" doc:"id or name"`
 	Run     string    `query:"run" maxLength:"128"`

@@ -16,13 +16,13 @@ type preference struct {
 	waits bool
 }
 
-// inPrefer is the header on requests that can be answered early or late.
-type inPrefer struct {
+// PreferPart is the header on requests that can be answered early or late.
+type PreferPart struct {
 	Prefer string `header:"Prefer" maxLength:"256" doc:"RFC 7240: respond-async, wait=SECONDS (at most 45); others are ignored" example:"respond-async, wait=10"`
 }
 
 // preferred reads the header. What it does not understand it ignores, as the RFC says.
-func (p inPrefer) preferred() preference {
+func (p PreferPart) preferred() preference {
 	var got preference
 	for part := range strings.SplitSeq(p.Prefer, ",") {
 		token, _, _ := strings.Cut(part, ";")

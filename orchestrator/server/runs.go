@@ -12,27 +12,27 @@ import (
 	"brig/orchestrator/api"
 )
 
-// inRunPost is what both ways to run code share.
-type inRunPost struct {
-	inKey
-	inPrefer
+// RunPostPart is what both ways to run code share.
+type RunPostPart struct {
+	KeyPart
+	PreferPart
 	Accept string `header:"Accept" maxLength:"1024" doc:"text/event-stream: the events of the run as they happen" example:"application/json"`
 	Body   api.RunRequest
 }
 
 type inSessionRun struct {
-	inSession
-	inRunPost
+	SessionPart
+	RunPostPart
 }
 
 type inFindRun struct {
-	inRun
-	inPrefer
+	RunPart
+	PreferPart
 }
 
 type inSessionRuns struct {
-	inSession
-	inPage
+	SessionPart
+	PagePart
 }
 
 type outRun struct {
@@ -70,7 +70,7 @@ func (s *surface) registerRuns(a huma.API) {
 	add(a, huma.Operation{
 		OperationID: "cancel-run", Method: http.MethodPost, Path: "/v1/runs/{run}/cancel", Tags: tags,
 		Summary: "Cancel a run", Description: "A run that waits is taken out of the queue, one that is under way is ended.",
-	}, aRun, func(ctx context.Context, in *inRun) (*answer[api.Run], error) {
+	}, aRun, func(ctx context.Context, in *RunPart) (*answer[api.Run], error) {
 		return answered(s.brigOf(ctx).CancelRun(ctx, in.Run))
 	})
 }
@@ -86,23 +86,23 @@ func runPost(a huma.API, s *surface, op huma.Operation) huma.Operation {
 	op.MaxBodyBytes = 2 * runBody
 	op.Responses = also[api.Run](a, http.StatusAccepted, "Accepted", "Location", "Preference-Applied")
 	op.Responses["200"] = also[api.Run](a, http.StatusOK, "The run has ended", "Preference-Applied")["200"]
-	op.Responses["200"].Content[eventStream] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+	op.Responses["200"].Content[eventStream] = events()["200"].Content[eventStream]
 	return op
 }
 
 func (s *surface) registerRunPost(a huma.API, op huma.Operation) {
 	add(a, runPost(a, s, op), aBody|aSession|anInstance|aRun, func(ctx context.Context, in *inSessionRun) (*huma.StreamResponse, error) {
-		return s.run(ctx, in.Session, &in.inRunPost)
+		return s.run(ctx, in.Session, &in.RunPostPart)
 	})
 }
 
 func (s *surface) registerOneShot(a huma.API, op huma.Operation) {
-	add(a, runPost(a, s, op), aBody|anInstance|aRun, func(ctx context.Context, in *inRunPost) (*huma.StreamResponse, error) {
+	add(a, runPost(a, s, op), aBody|anInstance|aRun, func(ctx context.Context, in *RunPostPart) (*huma.StreamResponse, error) {
 		return s.run(ctx, "", in)
 	})
 }
 
-func (s *surface) run(ctx context.Context, session string, in *inRunPost) (*huma.StreamResponse, error) {
+func (s *surface) run(ctx context.Context, session string, in *RunPostPart) (*huma.StreamResponse, error) {
 	switch p := in.preferred(); {
 	case p.async:
 		return s.runAsync(ctx, session, in, p)
@@ -120,7 +120,7 @@ func (s *surface) run(ctx context.Context, session string, in *inRunPost) (*huma
 	}
 }
 
-func (s *surface) runAsync(ctx context.Context, session string, in *inRunPost, p preference) (*huma.StreamResponse, error) {
+func (s *surface) runAsync(ctx context.Context, session string, in *RunPostPart, p preference) (*huma.StreamResponse, error) {
 	run, err := s.brigOf(ctx).Start(ctx, session, in.Body, in.options())
 	if err != nil {
 		return nil, err

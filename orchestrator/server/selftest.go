@@ -11,22 +11,23 @@ import (
 )
 
 type inSelftest struct {
-	inPrefer
+	PreferPart
 	Body *api.SelftestRequest `required:"false"`
 }
 
 type inFindSelftest struct {
-	inSelftestID
-	inPrefer
+	SelftestPart
+	PreferPart
 }
 
-type inSelftestID struct {
+// SelftestPart names a self-test.
+type SelftestPart struct {
 	ID string `path:"id" minLength:"1" maxLength:"128" doc:"id of the self-test"`
 }
 
 type inSelftestEvents struct {
-	inSelftestID
-	inResume
+	SelftestPart
+	ResumePart
 }
 
 type outSelftest struct {
@@ -47,7 +48,7 @@ func (s *surface) registerSelftest(a huma.API) {
 		add(a, huma.Operation{
 			OperationID: "get-latest-selftest" + at.suffix, Method: http.MethodGet, Path: at.path, Tags: tags,
 			Summary: "Describe the latest self-test", Description: "With Prefer: wait=N when it has ended, or after N seconds.",
-		}, 0, func(ctx context.Context, in *inPrefer) (*outSelftest, error) {
+		}, 0, func(ctx context.Context, in *PreferPart) (*outSelftest, error) {
 			return s.findSelftest(ctx, "", *in)
 		})
 	}
@@ -55,12 +56,12 @@ func (s *surface) registerSelftest(a huma.API) {
 		OperationID: "get-selftest", Method: http.MethodGet, Path: "/v1/selftest/{id}", Tags: tags,
 		Summary: "Describe a self-test", Description: "With its report when it has ended; with Prefer: wait=N after N seconds at most.",
 	}, 0, func(ctx context.Context, in *inFindSelftest) (*outSelftest, error) {
-		return s.findSelftest(ctx, in.ID, in.inPrefer)
+		return s.findSelftest(ctx, in.ID, in.PreferPart)
 	})
 	add(a, huma.Operation{
 		OperationID: "follow-selftest", Method: http.MethodGet, Path: "/v1/selftest/{id}/events", Tags: tags,
 		Summary: "Follow a self-test", Description: "One event for every probe, and the verdict as the last. Closing the stream does not end the self-test.",
-		Responses: map[string]*huma.Response{"200": bytesOf("Events", eventStream)},
+		Responses: events(),
 	}, aStream, func(ctx context.Context, in *inSelftestEvents) (*huma.StreamResponse, error) {
 		after, err := in.from()
 		if err != nil {
@@ -73,7 +74,7 @@ func (s *surface) registerSelftest(a huma.API) {
 	add(a, huma.Operation{
 		OperationID: "list-selftests", Method: http.MethodGet, Path: "/v1/selftests", Tags: tags,
 		Summary: "List self-tests", Description: "The latest first, without reports.",
-	}, 0, func(ctx context.Context, in *inPage) (*answer[api.SelftestList], error) {
+	}, 0, func(ctx context.Context, in *PagePart) (*answer[api.SelftestList], error) {
 		return answered(s.brigOf(ctx).Selftests(ctx, in.page()))
 	})
 }
@@ -96,7 +97,7 @@ func (s *surface) startSelftest(ctx context.Context, in *inSelftest) (*outSelfte
 	return &outSelftest{Location: "/v1/selftest/" + url.PathEscape(test.ID), Applied: p.applied(true), Body: test}, nil
 }
 
-func (s *surface) findSelftest(ctx context.Context, id string, in inPrefer) (*outSelftest, error) {
+func (s *surface) findSelftest(ctx context.Context, id string, in PreferPart) (*outSelftest, error) {
 	p := in.preferred()
 	test, err := s.brigOf(ctx).FindSelftest(ctx, id, api.FindOptions{Wait: p.wait})
 	if err != nil {

@@ -21,7 +21,7 @@ type outOpen struct {
 }
 
 type inRenew struct {
-	inSession
+	SessionPart
 	Body *api.Renewal `required:"false"`
 }
 
@@ -53,19 +53,19 @@ func (s *surface) registerSessions(a huma.API) {
 		OperationID: "list-sessions", Method: http.MethodGet, Path: "/v1/sessions", Tags: tags,
 		Summary:     "List sessions",
 		Description: "Those that this credential may see.",
-	}, 0, func(ctx context.Context, in *inPage) (*answer[api.SessionList], error) {
+	}, 0, func(ctx context.Context, in *PagePart) (*answer[api.SessionList], error) {
 		return answered(s.brigOf(ctx).Sessions(ctx, in.page()))
 	})
 	add(a, huma.Operation{
 		OperationID: "get-session", Method: http.MethodGet, Path: "/v1/sessions/{session}", Tags: tags,
 		Summary: "Describe a session", Description: "With what its instance takes now and what contains it.",
-	}, aSession, func(ctx context.Context, in *inSession) (*answer[api.Session], error) {
+	}, aSession, func(ctx context.Context, in *SessionPart) (*answer[api.Session], error) {
 		return answered(s.brigOf(ctx).Session(ctx, in.Session))
 	})
 	add(a, huma.Operation{
 		OperationID: "close-session", Method: http.MethodDelete, Path: "/v1/sessions/{session}", Tags: tags, DefaultStatus: http.StatusNoContent,
 		Summary: "Close a session", Description: "Its run is cancelled, its instance ends, and its workspace is removed.",
-	}, aSession, func(ctx context.Context, in *inSession) (*none, error) {
+	}, aSession, func(ctx context.Context, in *SessionPart) (*none, error) {
 		return nil, s.brigOf(ctx).CloseSession(ctx, in.Session)
 	})
 	add(a, huma.Operation{
@@ -82,25 +82,25 @@ func (s *surface) registerSessions(a huma.API) {
 	add(a, huma.Operation{
 		OperationID: "reset-session", Method: http.MethodPost, Path: "/v1/sessions/{session}/reset", Tags: tags,
 		Summary: "Start the interpreter afresh", Description: "Variables are gone, files and datasets stay.",
-	}, anInstance|aSession, func(ctx context.Context, in *inSession) (*answer[api.Session], error) {
+	}, anInstance|aSession, func(ctx context.Context, in *SessionPart) (*answer[api.Session], error) {
 		return answered(s.brigOf(ctx).Reset(ctx, in.Session))
 	})
 	add(a, huma.Operation{
 		OperationID: "interrupt-session", Method: http.MethodPost, Path: "/v1/sessions/{session}/interrupt", Tags: tags, DefaultStatus: http.StatusNoContent,
 		Summary: "Interrupt the run that has the interpreter", Description: "As Ctrl-C does; where the code does not listen, its process is ended.",
-	}, aSession, func(ctx context.Context, in *inSession) (*none, error) {
+	}, aSession, func(ctx context.Context, in *SessionPart) (*none, error) {
 		return nil, s.brigOf(ctx).Interrupt(ctx, in.Session)
 	})
 	add(a, huma.Operation{
 		OperationID: "list-variables", Method: http.MethodGet, Path: "/v1/sessions/{session}/variables", Tags: tags,
 		Summary: "List the variables of the interpreter", Description: "Names, types, shapes and shallow sizes.",
-	}, anInstance|aSession, func(ctx context.Context, in *inSession) (*answer[api.VariableList], error) {
+	}, anInstance|aSession, func(ctx context.Context, in *SessionPart) (*answer[api.VariableList], error) {
 		return answered(s.brigOf(ctx).Variables(ctx, in.Session))
 	})
 	add(a, huma.Operation{
 		OperationID: "create-session-token", Method: http.MethodPost, Path: "/v1/sessions/{session}/token", Tags: tags, DefaultStatus: http.StatusCreated,
 		Summary: "Make a token for one session", Description: "It opens this session and nothing else, and replaces an earlier one. It is told once.",
-	}, aSession, func(ctx context.Context, in *inSession) (*answer[api.Token], error) {
+	}, aSession, func(ctx context.Context, in *SessionPart) (*answer[api.Token], error) {
 		return answered(s.brigOf(ctx).SessionToken(ctx, in.Session))
 	})
 }

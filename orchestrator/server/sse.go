@@ -26,13 +26,13 @@ const (
 	reconnect = 2000
 )
 
-// inResume says where a stream goes on.
-type inResume struct {
+// ResumePart says where a stream goes on.
+type ResumePart struct {
 	LastEventID string `header:"Last-Event-ID" maxLength:"20" pattern:"^[0-9]+$" doc:"the last event that was seen; counts more than after" example:"0"`
-	After       uint64 `query:"after" maximum:"9223372036854775807" doc:"the last event that was seen; 0: all that are still held"`
+	After       uint64 `query:"after" maximum:"9007199254740991" doc:"the last event that was seen; 0: all that are still held"`
 }
 
-func (in inResume) from() (uint64, error) {
+func (in ResumePart) from() (uint64, error) {
 	if in.LastEventID == "" {
 		return in.After, nil
 	}
@@ -46,8 +46,8 @@ func (in inResume) from() (uint64, error) {
 }
 
 type inRunEvents struct {
-	inRun
-	inResume
+	RunPart
+	ResumePart
 }
 
 func (s *surface) registerEvents(a huma.API) {
@@ -56,7 +56,7 @@ func (s *surface) registerEvents(a huma.API) {
 		OperationID: "follow-run", Method: http.MethodGet, Path: "/v1/runs/{run}/events", Tags: tags,
 		Summary:     "Follow a run",
 		Description: "Its events from after the one named, until its end, which is the last. Closing the stream does not cancel the run.",
-		Responses:   map[string]*huma.Response{"200": bytesOf("Events", eventStream)},
+		Responses:   events(),
 	}, aStream, func(ctx context.Context, in *inRunEvents) (*huma.StreamResponse, error) {
 		after, err := in.from()
 		if err != nil {
@@ -70,8 +70,8 @@ func (s *surface) registerEvents(a huma.API) {
 		OperationID: "watch", Method: http.MethodGet, Path: "/v1/events", Tags: tags,
 		Summary:     "Watch what happens in this brig",
 		Description: "Changes of sessions, runs, self-tests and of where code would run, as far as this credential may see them. It ends when brig ends or the client closes it.",
-		Responses:   map[string]*huma.Response{"200": bytesOf("Events", eventStream)},
-	}, aStream, func(ctx context.Context, in *inResume) (*huma.StreamResponse, error) {
+		Responses:   events(),
+	}, aStream, func(ctx context.Context, in *ResumePart) (*huma.StreamResponse, error) {
 		after, err := in.from()
 		if err != nil {
 			return nil, err

@@ -1,0 +1,95 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/yaml"
+)
+
+// serveDescription offers the description, which does not change while brig runs.
+func serveDescription(mux *http.ServeMux, doc *huma.OpenAPI) error {
+	asJSON, err := published(doc)
+	if err != nil {
+		return fmt.Errorf("describe the API: %w", err)
+	}
+	var asYAML bytes.Buffer
+	if err := yaml.Convert(&asYAML, bytes.NewReader(asJSON)); err != nil {
+		return fmt.Errorf("describe the API: %w", err)
+	}
+	for path, content := range map[string]struct {
+		kind string
+		text []byte
+	}{"/openapi.json": {"application/json", asJSON}, "/openapi.yaml": {"application/yaml", asYAML.Bytes()}} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", content.kind)
+			w.Header().Set("Content-Length", strconv.Itoa(len(content.text)))
+			_, _ = w.Write(content.text) // who is gone needs no answer
+		})
+	}
+	return nil
+}
+
+// requests are the schemas of what is asked. In them null says the same as nothing,
+// which huma takes but does not write down.
+func requests() []string {
+	return []string{"SessionRequest", "LimitsRequest", "Renewal", "RunRequest", "InlineFile", "DatasetRequest", "SelftestRequest"}
+}
+
+func published(doc *huma.OpenAPI) ([]byte, error) {
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	var all struct {
+		Components struct {
+			Schemas map[string]map[string]any `json:"schemas"`
+		} `json:"components"`
+	}
+	var whole map[string]any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return nil, err
+	}
+	for _, name := range requests() {
+		schema, ok := all.Components.Schemas[name]
+		if !ok {
+			return nil, fmt.Errorf("no schema is called %s", name)
+		}
+		required, _ := schema["required"].([]any)
+		properties, _ := schema["properties"].(map[string]any)
+		for key, p := range properties {
+			if property, ok := p.(map[string]any); ok && !slices.Contains(required, any(key)) {
+				properties[key] = orNull(property)
+			}
+		}
+	}
+	components, _ := whole["components"].(map[string]any)
+	components["schemas"] = all.Components.Schemas
+	return json.Marshal(whole)
+}
+
+// orNull is a schema that takes null as well.
+func orNull(schema map[string]any) map[string]any {
+	if ref, ok := schema["$ref"]; ok {
+		nullable := map[string]any{"anyOf": []any{map[string]any{"$ref": ref}, map[string]any{"type": "null"}}}
+		if about, ok := schema["description"]; ok {
+			nullable["description"] = about
+		}
+		return nullable
+	}
+	if kind, ok := schema["type"].(string); ok {
+		schema["type"] = []any{kind, "null"}
+	}
+	if choices, ok := schema["enum"].([]any); ok {
+		schema["enum"] = append(choices, nil)
+	}
+	return schema
+}
