@@ -22,6 +22,7 @@ type pacedBody struct {
 	io.ReadCloser
 	deadline func(time.Time) error
 	begun    time.Time
+	gap      time.Duration
 	read     int64
 	ended    bool
 }
@@ -31,7 +32,7 @@ func (q *request) body(w *writer, r *http.Request) *pacedBody {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	b := &pacedBody{ReadCloser: r.Body, deadline: http.NewResponseController(w.ResponseWriter).SetReadDeadline, begun: time.Now()}
+	b := &pacedBody{ReadCloser: r.Body, deadline: http.NewResponseController(w.ResponseWriter).SetReadDeadline, begun: time.Now(), gap: q.bodyGap}
 	r.Body = b
 	return b
 }
@@ -42,7 +43,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	if limit := bodyStart + time.Duration(b.read/bodyPace)*time.Second; now.Sub(b.begun) > limit {
 		return 0, fmt.Errorf("read the request: %w", os.ErrDeadlineExceeded)
 	}
-	if err := b.deadline(now.Add(bodyGap)); err != nil {
+	if err := b.deadline(now.Add(b.gap)); err != nil {
 		return 0, fmt.Errorf("read the request: %w", err)
 	}
 	n, err := b.ReadCloser.Read(p)

@@ -40,20 +40,21 @@ type conn struct {
 	net.Conn
 	from from
 	who  peer
+	gap  time.Duration // for a piece of an answer to be taken
 	// busy is set while an answer of a handler may be written; otherwise what is
 	// written is net/http's own, and in plain text.
 	busy  atomic.Bool
 	close func() error // once: gives the place of the connection back
 }
 
-func newConn(c net.Conn, f from, who peer, done func()) *conn {
-	return &conn{Conn: c, from: f, who: who, close: sync.OnceValue(func() error { defer done(); return c.Close() })}
+func newConn(c net.Conn, l *listener, who peer, done func()) *conn {
+	return &conn{Conn: c, from: l.from, who: who, gap: l.gap, close: sync.OnceValue(func() error { defer done(); return c.Close() })}
 }
 
 // Close is idempotent.
 func (c *conn) Close() error { return c.close() }
 
-// Write writes in pieces that each have to be taken within writeGap.
+// Write writes in pieces that each have to be taken within the gap.
 func (c *conn) Write(p []byte) (int, error) {
 	if !c.busy.Load() {
 		if better, ok := plainAsProblem(p); ok {
@@ -69,7 +70,7 @@ func (c *conn) Write(p []byte) (int, error) {
 func (c *conn) write(p []byte) (int, error) {
 	written := 0
 	for {
-		if err := c.SetWriteDeadline(time.Now().Add(writeGap)); err != nil {
+		if err := c.SetWriteDeadline(time.Now().Add(c.gap)); err != nil {
 			return written, err
 		}
 		n, err := c.Conn.Write(p[written:min(written+writePiece, len(p))])

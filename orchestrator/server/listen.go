@@ -139,7 +139,7 @@ func (s *Server) Serve() error {
 }
 
 func (s *Server) add(inner *socket, f from) {
-	s.listeners = append(s.listeners, &listener{socket: inner, from: f, room: roomOf(f), refused: make(chan struct{}, refusing), count: &s.metrics.connections})
+	s.listeners = append(s.listeners, &listener{socket: inner, from: f, room: s.room(f), gap: s.writeGap, refused: make(chan struct{}, refusing), count: &s.metrics.connections})
 }
 
 func (s *Server) unlisten() error {

@@ -29,6 +29,7 @@ type listener struct {
 	*socket
 	from    from
 	room    int64
+	gap     time.Duration
 	open    atomic.Int64
 	refused chan struct{}
 	count   *connections
@@ -53,7 +54,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			l.refuse(c)
 			continue
 		}
-		return newConn(c, l.from, who, func() { l.open.Add(-1) }), nil
+		return newConn(c, l, who, func() { l.open.Add(-1) }), nil
 	}
 }
 

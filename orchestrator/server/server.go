@@ -53,6 +53,9 @@ type Server struct {
 	metrics *metrics
 	http    *http.Server
 
+	writeGap, bodyGap time.Duration    // for a piece of an answer, and of a body
+	room              func(from) int64 // connections of a listener
+
 	life     context.Context // of requests; ends when Shutdown cannot wait any longer
 	end      context.CancelFunc
 	draining chan struct{} // closed when streams have to end and nothing new is taken
@@ -70,7 +73,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		options: o, mux: http.NewServeMux(), draining: make(chan struct{}),
-		tokens: newTokens(), logins: newLogins(), limits: newLimits(),
+		tokens: newTokens(), logins: newLogins(), limits: newLimits(), writeGap: writeGap, bodyGap: bodyGap, room: roomOf,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)

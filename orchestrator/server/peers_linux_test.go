@@ -1,0 +1,4 @@
+package server
+
+// tellsPeers says whether the kernel tells whose a connection through loopback is.
+const tellsPeers = true

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package server
+
+// tellsPeers says whether the kernel tells whose a connection through loopback is.
+const tellsPeers = false
