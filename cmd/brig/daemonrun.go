@@ -91,9 +91,12 @@ func (t *there) run(ctx context.Context, r orchestrator.RunRequest, begin func()
 		Filename: r.Filename, Argv: r.Argv, Once: r.Once,
 		TimeoutMs: (r.Timeout + time.Millisecond - 1).Milliseconds(),
 	}
-	if utf8.Valid(r.Source) {
+	switch {
+	case len(r.Source) == 0:
+		request.Code = "\n" // no code is a program as well
+	case utf8.Valid(r.Source):
 		request.Code = string(r.Source)
-	} else {
+	default:
 		request.CodeBase64 = r.Source
 	}
 	session := t.id()

@@ -48,7 +48,7 @@ func (v *view) accept(ctx context.Context, name string, q api.RunRequest, o api.
 			return nil, nil, err
 		}
 	}
-	source := []byte(q.Code)
+	source := q.Source()
 	if q.Path != "" {
 		if source, err = v.readSource(x, q); err != nil {
 			return nil, nil, err
@@ -124,11 +124,13 @@ func (v *view) record(ctx context.Context, r *run, name, key string, durable boo
 // checkRun finds what is wrong with a request before anything is looked for.
 func (v *view) checkRun(name string, q api.RunRequest, o api.RunOptions) error {
 	switch {
-	case q.Code == "" && q.Path == "":
+	case q.Code == "" && len(q.CodeBase64) == 0 && q.Path == "":
 		return invalid("body.code", "there is neither code nor a path")
-	case q.Code != "" && q.Path != "":
+	case q.Code != "" && len(q.CodeBase64) > 0:
+		return invalid("body.code_base64", "there is code as well: leave one out")
+	case (q.Code != "" || len(q.CodeBase64) > 0) && q.Path != "":
 		return invalid("body.path", "there are both code and a path: leave one out")
-	case len(q.Code) > wire.MaxCode:
+	case len(q.Code) > wire.MaxCode || len(q.CodeBase64) > wire.MaxCode:
 		return api.NewProblem(api.CodeTooLarge, fmt.Sprintf("the code has more than %d bytes", wire.MaxCode), "put data into a file of the session")
 	case q.Path != "" && !strings.HasSuffix(strings.ToLower(q.Path), ".py"):
 		return invalid("body.path", "only a .py file can be run")

@@ -81,6 +81,13 @@ func (s *Service) describe(x *session) api.Session {
 	return out
 }
 
+// inFull is a session as it is shown alone: with all that is known of its containment.
+func (s *Service) inFull(x *session) api.Session {
+	out, i := s.describe(x), x.live.Info()
+	out.Posture, out.Resolution = mustJSON(i.Posture), mustJSON(i.Resolution)
+	return out
+}
+
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

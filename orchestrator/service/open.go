@@ -32,7 +32,7 @@ func (v *view) OpenSession(ctx context.Context, q api.SessionRequest) (api.Sessi
 		if err != nil {
 			return api.Session{}, false, err
 		}
-		return v.s.describe(x), true, nil
+		return v.s.inFull(x), true, nil
 	}
 	for {
 		x, created, err := v.byName(ctx, q)
@@ -40,7 +40,7 @@ func (v *view) OpenSession(ctx context.Context, q api.SessionRequest) (api.Sessi
 			return api.Session{}, false, err
 		}
 		if x != nil {
-			return v.s.describe(x), created, nil
+			return v.s.inFull(x), created, nil
 		}
 	}
 }

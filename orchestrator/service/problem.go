@@ -48,8 +48,12 @@ func (s *Service) problem(err error) error {
 	switch {
 	case errors.As(err, &refused):
 		p := api.NewProblem(api.CodeRefused, refused.Reason, refused.Remedy)
+		met := refused.Met
+		if len(met) == 0 {
+			met = []orchestrator.Refusal{refused.Refusal}
+		}
 		p.Isolation = &api.Isolation{
-			Configured: string(s.options.Config().Config.Execution.Backend), Refusals: refusalsOf(refused.Met), Warnings: []string{"nothing runs: " + refused.Reason},
+			Configured: string(s.options.Config().Config.Execution.Backend), Refusals: refusalsOf(met), Warnings: []string{"nothing runs: " + refused.Reason},
 		}
 		return p
 	case errors.As(err, &unavailable):

@@ -101,6 +101,8 @@ func (r *run) execute(ctx context.Context) (orchestrator.Result, error) {
 		if err := r.v.openShot(ctx, r.session, r.request.Session); err != nil {
 			return orchestrator.Result{}, err
 		}
+		// What contains the code is told before any of it runs.
+		r.events.publish(held{event: api.Event{Kind: api.EventSession, Data: mustJSON(r.s.inFull(r.session))}})
 	}
 	if err := r.putFiles(ctx); err != nil {
 		return orchestrator.Result{}, err
@@ -236,6 +238,7 @@ func (r *run) final(result orchestrator.Result, err error) api.Run {
 	out.Stdout, out.Stderr = r.stdout.output(result.Stdout), r.stderr.output(result.Stderr)
 	out.Displays, out.DisplaysDropped = notNil(r.shown.all), r.shown.dropped
 	out.Variables, out.NotCarried = string(result.State), result.NotCarried
+	out.NotBrought = result.NotBrought
 	out.ElapsedMs, out.QueuedMs = milliseconds(result.Elapsed), milliseconds(result.Queued)
 	stamp := stampOf(st, r.v.c.Approval)
 	out.Stamp = &stamp

@@ -67,7 +67,7 @@ func (v *view) Session(ctx context.Context, session string) (api.Session, error)
 
 // measured is a session with what it takes now, as far as that can be told.
 func (v *view) measured(ctx context.Context, x *session) api.Session {
-	out := v.s.describe(x)
+	out := v.s.inFull(x)
 	ctx, cancel := context.WithTimeout(ctx, usageBound)
 	defer cancel()
 	u := api.Usage{}
@@ -102,7 +102,7 @@ func (v *view) RenewSession(ctx context.Context, session string, r api.Renewal) 
 			Event: "renewed", Session: x.id, Name: x.name, Creator: x.creator, Detail: fmt.Sprintf("it ends in %d seconds", r.LifetimeSeconds),
 		})
 	}
-	return v.s.describe(x), nil
+	return v.s.inFull(x), nil
 }
 
 func (v *view) CloseSession(ctx context.Context, session string) error {
@@ -132,7 +132,7 @@ func (v *view) Reset(ctx context.Context, session string) (api.Session, error) {
 		return api.Session{}, v.s.problem(err)
 	}
 	v.s.note(audit.KindSession, v.actor(), audit.SessionData{Event: "reset", Session: x.id, Name: x.name, Creator: x.creator})
-	return v.s.describe(x), nil
+	return v.s.inFull(x), nil
 }
 
 func (v *view) Interrupt(ctx context.Context, session string) error {

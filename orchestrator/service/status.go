@@ -48,6 +48,7 @@ func (v *view) Status(ctx context.Context) (api.Status, error) {
 	out.Isolation = isolationOf(r, seen)
 	out.Layers = layersOf(p.Layers, p.Promised, v.s.verdicts(r.Resolved))
 	if v.c.Role == Operator {
+		out.Resolution = mustJSON(r)
 		out.Pool = mustJSON(v.s.options.Orchestrator.PoolStatus())
 		v.s.mu.Lock()
 		out.Problems = append(out.Problems, v.s.problems...)
