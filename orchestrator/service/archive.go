@@ -119,6 +119,11 @@ func (p *pick) packAll(to packer) error {
 	if err := p.packInto(to, ""); err != nil {
 		return err // what was written so far is no archive, and is not made to look like one
 	}
+	return p.finish(to)
+}
+
+// finish names what is not in the archive and ends it.
+func (p *pick) finish(to packer) error {
 	if len(p.left) > 0 {
 		text := "Not in this archive:\n" + strings.Join(p.left, "\n") + "\n"
 		if err := to.text(leftOutName, text); err != nil {

@@ -16,6 +16,8 @@ type session struct {
 	live              *orchestrator.Session
 	oneShot           bool // it is for one run
 
+	datasets sync.Mutex // one change of them at a time
+
 	mu      sync.Mutex // held while it is told of
 	closed  bool       // guarded by mu: closed was told, which is the last
 	pending int        // guarded by Service.mu: runs that have not ended

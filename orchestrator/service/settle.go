@@ -17,6 +17,9 @@ func (s *Service) settle() {
 	taken, errs := s.options.Orchestrator.Adopt(s.life)
 	for _, live := range taken {
 		i := live.Info()
+		if err := s.recallDatasets(s.life, live); err != nil {
+			s.trouble(err.Error())
+		}
 		s.register(&session{id: i.ID, name: i.Name, creator: i.Creator, approval: approvalOf(i.Creator), live: live})
 		s.tally.adopted()
 		s.note(audit.KindSession, "brig", audit.SessionData{

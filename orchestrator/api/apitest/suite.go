@@ -53,6 +53,12 @@ func Test(t *testing.T, start func(t *testing.T) Subject) {
 		{"what an agent may", rights},
 		{"what a token may", tokens},
 		{"status", status},
+		{"files", files},
+		{"file names", fileNames},
+		{"quota", quota},
+		{"archives", archives},
+		{"datasets", datasets},
+		{"exports", exports},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
