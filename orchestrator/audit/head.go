@@ -30,7 +30,11 @@ func (l *Log) saveHead(head Head) error {
 	text := head.String()
 	text += " " + headSum(text) + " "
 	text += strings.Repeat(".", slotBytes-len(text)-1) + "\n"
-	_, err = f.WriteAt([]byte(text), int64(head.Number%2)*slotBytes)
+	at := int64(head.Number%2) * slotBytes
+	if info, looked := f.Stat(); looked == nil && info.Size() < 2*slotBytes {
+		text, at = text+text, 0 // from then on it needs no more room
+	}
+	_, err = f.WriteAt([]byte(text), at)
 	return errors.Join(err, f.Close())
 }
 

@@ -76,7 +76,7 @@ func Open(ctx context.Context, o Options) (*Log, Report, error) {
 	if err := secure(o.Dir); err != nil {
 		return nil, Report{}, explain("open the audit log", o.Dir, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(o.Dir, lockFile), os.O_CREATE|os.O_RDWR|noFollow, fileMode)
+	lock, err := openFile(filepath.Join(o.Dir, lockFile), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, Report{}, explain("open the audit log", o.Dir, err)
 	}
@@ -85,7 +85,7 @@ func Open(ctx context.Context, o Options) (*Log, Report, error) {
 	problems, err := l.locked(ctx, func() ([]string, error) { return l.recover(ctx) })
 	l.mu.Unlock()
 	if err != nil {
-		return nil, Report{}, errors.Join(explain("open the audit log", o.Dir, err), lock.Close())
+		return nil, Report{}, errors.Join(explain("open the audit log", o.Dir, err), l.lock.Close())
 	}
 	l.done.Go(l.flusher)
 	return l, Report{problems}, nil
@@ -149,11 +149,7 @@ func (l *Log) write(ctx context.Context, e Entry) (Head, error) {
 
 // locked does something while no other process can. It needs mu.
 func (l *Log) locked(ctx context.Context, do func() ([]string, error)) (problems []string, err error) {
-	held, err := tryLock(l.lock)
-	if !held && err == nil {
-		err = l.await(ctx)
-	}
-	if err != nil {
+	if err := l.acquire(ctx); err != nil {
 		return nil, err
 	}
 	problems, err = do()
@@ -161,6 +157,36 @@ func (l *Log) locked(ctx context.Context, do func() ([]string, error)) (problems
 		err = errors.Join(err, fmt.Errorf("unlock %s: %w", l.lock.Name(), failed))
 	}
 	return problems, err
+}
+
+// acquire takes the lock, on the file that others would take it on: somebody may
+// have removed the directory meanwhile.
+func (l *Log) acquire(ctx context.Context) error {
+	for {
+		held, err := tryLock(l.lock)
+		if !held && err == nil {
+			err = l.await(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		named, err := os.Lstat(l.lock.Name())
+		if err == nil {
+			here, err := l.lock.Stat()
+			if err == nil && os.SameFile(named, here) {
+				return nil
+			}
+		}
+		if err := secure(l.o.Dir); err != nil {
+			return errors.Join(err, unlock(l.lock))
+		}
+		another, err := openFile(l.lock.Name(), os.O_CREATE|os.O_RDWR)
+		if err != nil {
+			return errors.Join(err, unlock(l.lock))
+		}
+		_ = l.lock.Close() // gives it up, and nothing was written to it
+		l.lock, l.broken = another, true
+	}
 }
 
 func (l *Log) await(ctx context.Context) error {
@@ -202,17 +228,15 @@ func (l *Log) put(entries ...Entry) error {
 
 // raw writes whole lines or nothing.
 func (l *Log) raw(text []byte, head Head) error {
-	n, err := l.f.WriteAt(text, l.size)
-	if err != nil {
-		if n > 0 {
-			if undone := l.f.Truncate(l.size); undone != nil {
-				l.broken = true // a part of a line stands there: it is set aside before the next
-				return errors.Join(err, undone)
-			}
+	if _, err := l.f.WriteAt(text, l.size); err != nil {
+		// How much was written is not always told.
+		if undone := l.f.Truncate(l.size); undone != nil {
+			l.broken = true // a part of a line stands there: it is set aside before the next
+			return errors.Join(err, undone)
 		}
 		return err
 	}
-	l.size, l.head = l.size+int64(n), head
+	l.size, l.head = l.size+int64(len(text)), head
 	return nil
 }
 

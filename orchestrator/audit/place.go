@@ -50,10 +50,16 @@ func explain(doing, dir string, err error) error {
 
 // secure makes the directory or checks that it is this user's alone.
 func secure(dir string) error {
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return err
-	}
 	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, dirMode); err != nil {
+			return err
+		}
+		if err := syncDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		info, err = os.Lstat(dir)
+	}
 	if err != nil {
 		return err
 	}

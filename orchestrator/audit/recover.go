@@ -38,7 +38,10 @@ const self = "brig"
 
 // catchUp reads what other processes have appended. It needs the lock.
 func (l *Log) catchUp(ctx context.Context) error {
-	if !l.broken {
+	index, _ := segmentIndex(l.name)
+	// A segment that nothing fitted behind has no line that names the next one.
+	_, err := os.Lstat(filepath.Join(l.o.Dir, segmentName(index+1)))
+	if !l.broken && errors.Is(err, fs.ErrNotExist) {
 		named, err := os.Lstat(filepath.Join(l.o.Dir, l.name))
 		if err == nil {
 			here, err := l.f.Stat()
@@ -47,7 +50,7 @@ func (l *Log) catchUp(ctx context.Context) error {
 			}
 		}
 	}
-	_, err := l.recover(ctx)
+	_, err = l.recover(ctx)
 	return err
 }
 
@@ -82,21 +85,9 @@ func (l *Log) recover(ctx context.Context) (problems []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	last := 0
-	if len(all) > 0 {
-		last = all[len(all)-1]
-	}
-	t := tail{head: Head{}}
-	if last > 0 {
-		text, err := readSegment(l.o.Dir, last, -1)
-		if err != nil {
-			return nil, err
-		}
-		t = walk(text)
-	}
-	var found []LogData
-	if t.broken != nil {
-		found = append(found, LogData{Event: damaged, Segment: segmentName(last), Reason: t.broken.Reason})
+	last, t, found, err := l.lookBack(all)
+	if err != nil {
+		return nil, err
 	}
 	head := t.head
 	for _, a := range l.anchors(ctx) {
@@ -110,7 +101,7 @@ func (l *Log) recover(ctx context.Context) (problems []string, err error) {
 			found = append(found, LogData{Event: altered, To: a.Head.Number, Hash: a.Head.Hash, Reason: "as " + a.Name + " says"})
 		}
 	}
-	fresh := last == 0 || len(found) > 0 || t.ended
+	fresh := last == 0 || t.size > 0 && (len(found) > 0 || t.ended)
 	if err := l.take(last, fresh, t.size); err != nil {
 		return nil, err
 	}
@@ -136,7 +127,30 @@ func (l *Log) recover(ctx context.Context) (problems []string, err error) {
 	if len(entries) == 0 && !fresh {
 		return nil, nil
 	}
-	return problems, errors.Join(l.f.Sync(), syncDir(l.o.Dir))
+	return problems, errors.Join(l.f.Sync(), syncDir(l.o.Dir), l.saveHead(l.head))
+}
+
+// lookBack reads the last segment and, where that has no line yet because a writer
+// was killed when it had just made it, the one before.
+func (l *Log) lookBack(all []int) (last int, t tail, found []LogData, err error) {
+	for i := len(all) - 1; i >= 0; i-- {
+		text, err := readSegment(l.o.Dir, all[i], -1)
+		if err != nil {
+			return 0, t, nil, err
+		}
+		here := walk(text)
+		if here.broken != nil {
+			found = append(found, LogData{Event: damaged, Segment: segmentName(all[i]), Reason: here.broken.Reason})
+		}
+		if i == len(all)-1 {
+			last, t = all[i], here
+		}
+		t.head = here.head
+		if here.size > 0 {
+			break
+		}
+	}
+	return last, t, found, nil
 }
 
 // take opens the segment that lines are appended to: the last one, or a new one behind it.
@@ -277,6 +291,9 @@ func logData(line []byte) (LogData, bool) {
 // anchors nothing.
 func (l *Log) anchors(ctx context.Context) []Anchor {
 	var out []Anchor
+	if l.head.Number > 0 {
+		out = append(out, Anchor{"the process that wrote it", l.head})
+	}
 	if head, ok := loadHead(l.o.Dir); ok {
 		out = append(out, Anchor{"the file " + headFile + " beside it", head})
 	}

@@ -60,6 +60,7 @@ type Anchor struct {
 func Verify(ctx context.Context, dir string, anchors ...Anchor) (Verdict, error) {
 	const doing = "check the audit log"
 	v := &verifier{Verdict: Verdict{Dir: dir, Breaks: []Break{}, Anchors: []string{}}, removed: map[Head]bool{}}
+	head, known := loadHead(dir) // before the lines, which are never behind it
 	all, sizes, err := v.look(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil // nothing was ever logged
@@ -67,7 +68,7 @@ func Verify(ctx context.Context, dir string, anchors ...Anchor) (Verdict, error)
 	if err != nil {
 		return v.Verdict, explain(doing, dir, err)
 	}
-	if head, ok := loadHead(dir); ok && len(all) > 0 {
+	if known {
 		anchors = append(anchors, Anchor{"the file " + headFile + " beside it", head})
 	}
 	for _, a := range anchors {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -20,10 +21,16 @@ const indexSuffix = "-shm"
 
 // secureDir makes the directory or checks that it is this user's alone.
 func secureDir(dir string) error {
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return err
-	}
 	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, dirMode); err != nil {
+			return err
+		}
+		if err := syncDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		info, err = os.Lstat(dir)
+	}
 	if err != nil {
 		return err
 	}
@@ -78,7 +85,8 @@ func secureFiles(path string) (existed bool, size int64, err error) {
 			return false, 0, err
 		}
 	}
-	return existed, size, nil
+	// What is acknowledged in these files is nothing without their names.
+	return existed, size, syncDir(filepath.Dir(path))
 }
 
 func suffixed(path string) []string {

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -28,4 +29,13 @@ func links(info fs.FileInfo) int {
 		return 1
 	}
 	return int(st.Nlink)
+}
+
+// syncDir brings the names in a directory to the disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
