@@ -24,6 +24,7 @@ func TestSoftInterrupt(t *testing.T) {
 		"asyncio":    "import asyncio; asyncio.run(asyncio.sleep(1000))",
 		"select":     "import select; select.select([], [], [])",
 		"signal":     "import signal; signal.pause()",
+		"drop":       "class D:\n  def __del__(self):\n    while True: pass\nD()\nwhile True: pass",
 		"repr":       "class R:\n  def __repr__(self):\n    while True: pass\nR()",
 		"import":     "import slow",
 		"handler":    "import signal; signal.signal(signal.SIGTERM, print)\nwhile True: pass",

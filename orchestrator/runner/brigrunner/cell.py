@@ -196,16 +196,20 @@ class Session:
         asyncio = trusted("asyncio")
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()
-        loop = self._loop
+        loop, channel, task = self._loop, self._channel, None
         asyncio.set_event_loop(loop)
-        task = loop.create_task(coroutine)
         try:
+            channel.disarm()  # a task that nobody here holds would go on in a later cell
+            task = loop.create_task(coroutine)
+            channel.arm()
             return loop.run_until_complete(task)
         except BaseException:
-            if task.done():
+            if task is None:
+                channel.arm()
+            elif task.done():
                 if not task.cancelled():
                     task.exception()  # or asyncio complains that nobody has asked for it
-            elif not self._channel.foreign:
+            elif not channel.foreign:
                 task.cancel()
                 try:
                     loop.run_until_complete(task)

@@ -5,13 +5,18 @@ the run's number to a pipe, the doorbell, and a number of another run is ignored
 an interrupt that comes too late never hits the run after.
 """
 import os
+import sys
+import time
 
 from _signal import SIG_DFL, SIG_IGN, SIGINT, signal
 from _thread import allocate_lock, get_ident, start_new_thread
 
-from . import pipes, text
+from . import loops, pipes, text
 from .mode import SPAWNED, WINDOWS
 from .own import trusted
+
+
+REMIND_SECONDS = 0.02  # between the reminders of an interrupt that an event loop was given
 
 
 class Channel:
@@ -30,6 +35,8 @@ class Channel:
         self._pending = 0         # the run that was interrupted while it was not armed
         self._rang = 0            # the last run that an interrupt was for
         self._answering = False   # the doorbell is being read
+        self._given = 0           # the run whose event loop is to raise the interrupt, or 0
+        self._echo = False        # a reminder of that may come too late
         self._settle()
         self.listen()
         if SPAWNED:
@@ -60,15 +67,21 @@ class Channel:
             if not data:
                 return
             self._rung = int.from_bytes(data[-8:], "big")
-            if WINDOWS:
-                from _signal import raise_signal
-                raise_signal(SIGINT)
-            else:
-                from _signal import pthread_kill
-                pthread_kill(self._main, SIGINT)
+            self._signal()
+
+    def _signal(self):
+        """Sends the main thread a signal, from another one."""
+        if WINDOWS:
+            from _signal import raise_signal
+            raise_signal(SIGINT)
+        else:
+            from _signal import pthread_kill
+            pthread_kill(self._main, SIGINT)
 
     def listen(self):
         """Puts our handler in place, whatever user code has put there."""
+        self._given, self._echo = 0, False
+        sys.unraisablehook = self._unraisable
         self.handler = self._interrupted
         signal(SIGINT, self.handler)
 
@@ -82,15 +95,63 @@ class Channel:
         finally:
             self._answering = False
         if not meant:
-            meant = self.run  # nobody rang: user code sent the signal to itself
+            if self._given:
+                meant = self._given
+            elif self._echo:
+                self._echo = False
+                return
+            else:
+                meant = self.run  # nobody rang: user code sent the signal to itself
         if meant != self.run or not meant:
             if meant > self.run:
                 self._pending = meant  # it overtook the command that starts the run
             return
+        if self._armed and self._give(frame):
+            return
+        self._given = 0
         if not self._armed:
             self._pending = meant
             return
         raise KeyboardInterrupt
+
+    def _give(self, frame):
+        """Has an event loop whose own code was interrupted raise it, between two steps. As the step
+        that comes next may never end, reminders follow until the interrupt was raised."""
+        loop = loops.between(frame)
+        if loop is None:
+            return False
+        try:
+            loop.call_soon_threadsafe(self._take, loop)  # again for each reminder: it may be another loop
+            self._owe()
+        except Exception:  # a loop that is closed or that user code has changed, no room for a thread
+            return False
+        return True
+
+    def _owe(self):
+        """Has reminders come until this run's interrupt was raised where it counts."""
+        if not self._given:
+            start_new_thread(self._remind, (self.run,))
+            self._given = self.run
+
+    def _take(self, loop):
+        if self._given and not loops.ending(loop):
+            self._interrupted(SIGINT, None)
+
+    def _unraisable(self, given):
+        """Python drops what is raised in a finalizer, and an interrupt would be lost with it."""
+        if given.exc_type is KeyboardInterrupt and self._armed and self.run and get_ident() == self._main:
+            try:
+                return self._owe()
+            except RuntimeError:  # no room for a thread
+                pass
+        sys.__unraisablehook__(given)
+
+    def _remind(self, run):
+        time.sleep(REMIND_SECONDS)
+        while self._given == self.run == run and not self.foreign:
+            self._echo = True
+            self._signal()
+            time.sleep(REMIND_SECONDS)
 
     @property
     def interrupted(self):

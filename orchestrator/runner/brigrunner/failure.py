@@ -89,7 +89,7 @@ def _describe(err, filename, sources):
         lines = given.format()
     text, truncated = _middle("".join(lines) + hint, MAX_TRACEBACK)
     message = message_of(err.msg if type(err) is SyntaxError else err) + (hint and "; " + hint.strip())
-    frames = [{"file": f.filename, "line": f.lineno or 0, "name": f.name, "text": (f.line or "").strip()} for f in stack]
+    frames = [{"file": f.filename, "line": max(0, f.lineno or 0), "name": f.name, "text": (f.line or "").strip()} for f in stack]
     if not frames and isinstance(err, SyntaxError) and isinstance(err.lineno, int):
         frames = [{"file": str(err.filename), "line": max(0, err.lineno), "name": "<module>",
                    "text": str(err.text or "").strip()}]
