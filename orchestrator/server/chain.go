@@ -50,10 +50,8 @@ func (q *request) serve(w *writer, r *http.Request) {
 
 // form refuses what no client of ours sends.
 func (q *request) form(r *http.Request) *api.Problem {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
-	default:
-		return api.NewProblem(api.CodeMethod, "this method is not for any path here", "")
+	if r.Method == http.MethodConnect { // which names no path
+		return api.NewProblem(api.CodeMethod, "this is no proxy", "")
 	}
 	if !strings.HasPrefix(r.URL.Path, "/") {
 		return api.NewProblem(api.CodeMalformed, "the request names no path", "")

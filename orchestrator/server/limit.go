@@ -13,14 +13,17 @@ const (
 	requestRate  = 500 // requests per second of one credential, in the long run
 	requestBurst = 1000
 	atOnce       = 256 // requests of one credential under way, streams and long polls included
-	strangeRate  = 1   // refused credentials per second that are answered and recorded one by one
-	strangeBurst = 20
+	strangeRate  = 20  // unknown credentials per second that are answered one by one
+	strangeBurst = 200
+	noticedRate  = 1 // of them that are recorded, so that nobody fills the audit log
+	noticedBurst = 20
 	maxLimits    = 4096 // credentials whose use is remembered
 )
 
 // limits bound what one credential can take from the others.
 type limits struct {
 	strangers *rate.Limiter
+	noticed   *rate.Limiter
 
 	mu sync.Mutex
 	of map[string]*limit // guarded by mu, as what is in it
@@ -33,7 +36,7 @@ type limit struct {
 }
 
 func newLimits() *limits {
-	return &limits{strangers: rate.NewLimiter(strangeRate, strangeBurst), of: map[string]*limit{}}
+	return &limits{strangers: rate.NewLimiter(strangeRate, strangeBurst), noticed: rate.NewLimiter(noticedRate, noticedBurst), of: map[string]*limit{}}
 }
 
 // enter lets a request of a credential in; it owes a call of release.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"brig/orchestrator"
@@ -202,6 +203,11 @@ func (r *run) closeShot() {
 	}
 }
 
+// has says whether a backend is one of this brig's, usable or not.
+func (s *Service) has(kind sandbox.Kind) bool {
+	return len(s.options.Backends) == 0 || slices.ContainsFunc(s.options.Backends, func(b sandbox.Backend) bool { return b.Kind() == kind })
+}
+
 // checkSession finds what is wrong with a request; at is where it stands.
 func (v *view) checkSession(q api.SessionRequest, at string) error {
 	switch {
@@ -209,6 +215,8 @@ func (v *view) checkSession(q api.SessionRequest, at string) error {
 		return invalid(at+".name", "it is 1 to 64 characters of A-Z a-z 0-9 . _ - and begins with a letter or digit")
 	case q.Backend != "" && q.Backend != string(sandbox.Docker) && q.Backend != string(sandbox.Host) && q.Backend != string(sandbox.WASM):
 		return invalid(at+".backend", "it is docker, host or wasm")
+	case q.Backend != "" && !v.s.has(sandbox.Kind(q.Backend)):
+		return invalid(at+".backend", "this brig has no such backend; GET /v1/backends lists those that it has")
 	case q.Timezone != "" && !regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`).MatchString(q.Timezone) || len(q.Timezone) > 64:
 		return invalid(at+".timezone", "it is no IANA name of a time zone")
 	case q.Locale != "" && !regexp.MustCompile(`^[A-Za-z0-9_]+(\.[A-Za-z0-9-]+)?(@[A-Za-z0-9]+)?$`).MatchString(q.Locale) || len(q.Locale) > 64:
