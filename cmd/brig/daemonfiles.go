@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"brig/orchestrator/api"
 	"brig/orchestrator/workspace"
@@ -30,16 +31,42 @@ func (t *there) put(ctx context.Context, u *uploads) (err error) {
 			return err
 		}
 	}
-	all, _, err := listFiles(ctx, t.client, t.id(), "")
-	if err != nil {
+	if t.before, err = t.snapshot(ctx); err != nil {
 		return fmt.Errorf("look at the workspace before the run: %w", err)
-	}
-	t.before = map[string]api.File{}
-	for _, f := range all {
-		t.before[f.Path] = f
 	}
 	return nil
 }
+
+// snapshot is what the workspace holds now. A file that was written in this very
+// moment has no tag yet, so that it is looked at again.
+func (t *there) snapshot(ctx context.Context) (map[string]api.File, error) {
+	for try := 0; ; try++ {
+		list, _, err := listFiles(ctx, t.client, t.id(), "")
+		if err != nil {
+			return nil, err
+		}
+		all, fresh := map[string]api.File{}, false
+		for _, f := range list {
+			all[f.Path] = f
+			fresh = fresh || f.Kind == "file" && f.ETag == ""
+		}
+		if !fresh || try == mostLooks {
+			return all, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(lookPause):
+		}
+	}
+}
+
+// mostLooks and lookPause bound the wait for tags; a file system whose clock is
+// coarser leaves the time of modification to judge by.
+const (
+	mostLooks = 20
+	lookPause = 5 * time.Millisecond
+)
 
 func (t *there) upload(ctx context.Context, u *uploads) error {
 	r, w := io.Pipe()
@@ -112,7 +139,14 @@ func problemText(err error) string {
 // changed tells whether a file is another one than before.
 func changed(before map[string]api.File, f api.File) bool {
 	old, was := before[f.Path]
-	return !was || old.Kind != f.Kind || old.ETag != f.ETag || f.ETag == "" && !old.Modified.Equal(f.Modified)
+	switch {
+	case !was || old.Kind != f.Kind || old.Bytes != f.Bytes || !old.Modified.Equal(f.Modified):
+		return true
+	case old.ETag == "" || f.ETag == "": // not known yet: then or now
+		return f.ETag == "" && old.ETag != ""
+	default:
+		return old.ETag != f.ETag
+	}
 }
 
 func (t *there) bring(ctx context.Context, o *outDir, taken []string) brought {

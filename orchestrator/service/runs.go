@@ -34,7 +34,13 @@ func (v *view) Run(ctx context.Context, session string, q api.RunRequest, o api.
 	var failed error
 	if emit != nil {
 		// Not ended by ctx: the caller is told how the run that it has left ended.
-		if failed = r.events.follow(context.WithoutCancel(ctx), v, 0, emit); failed != nil {
+		pass := func(e api.Event) error {
+			if e.Kind == api.EventEnd && r.problem != nil {
+				return nil // it never began: that is the answer, and no end
+			}
+			return emit(e)
+		}
+		if failed = r.events.follow(context.WithoutCancel(ctx), v, 0, pass); failed != nil {
 			r.cancel(failed)
 		}
 	}
