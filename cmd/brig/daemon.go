@@ -30,7 +30,6 @@ type daemon struct {
 	log      *journal
 	a        *assembly
 	store    *store.Store
-	audit    *audit.Log
 	service  *service.Service
 	tools    *mcp.Server
 	// toolSession is the session of tools that name none, in a brig for one client; empty: one
@@ -56,7 +55,7 @@ func (d *daemon) start(ctx context.Context, o upOptions) (err error) {
 	d.server, err = server.New(server.Options{
 		Service: d.service, Paths: s.Paths, Listen: s.Config.Server.Listen,
 		Free:    s.Sources["server.listen"].From == config.FromDefault,
-		Version: readVersion().Version, Log: d.log.Logger, Audit: d.audit, MCP: d.serveTools,
+		Version: readVersion().Version, Log: d.log.Logger, Audit: d.a.audit, MCP: d.serveTools,
 	})
 	if err != nil {
 		return err
@@ -96,15 +95,6 @@ func (d *daemon) build(ctx context.Context) (err error) {
 	}
 	d.store = d.a.store
 	d.store.SetRetention(retentionOf(s.Config))
-	var noted audit.Report
-	if d.audit, noted, err = openAudit(ctx, *s, d.store); err != nil {
-		return err
-	}
-	for _, text := range noted.Problems {
-		problems = append(problems, text)
-		d.p.tui.warn(escapeLine(text))
-		d.log.Error().Str("why", text).Msg("the audit log has a problem")
-	}
 	if err = d.record(ctx, "began"); err != nil {
 		return err
 	}
@@ -127,7 +117,7 @@ func (d *daemon) build(ctx context.Context) (err error) {
 // record puts the beginning or the end of this brig into the audit log.
 func (d *daemon) record(ctx context.Context, event string) error {
 	v := readVersion()
-	_, err := d.audit.Append(ctx, audit.Entry{Kind: audit.KindBrig, Actor: "brig", Data: audit.EventData{
+	_, err := d.a.audit.Append(ctx, audit.Entry{Kind: audit.KindBrig, Actor: "brig", Data: audit.EventData{
 		Event: event, Values: map[string]any{"version": v.Version, "commit": v.Commit, "pid": os.Getpid(), "profile": d.settings.Load().Config.Permissions.Profile},
 	}})
 	return err
@@ -171,10 +161,10 @@ func (d *daemon) close(ctx context.Context) error {
 		errs = append(errs, d.server.Shutdown(c))
 		cancel()
 	}
-	if d.audit != nil {
-		errs = append(errs, d.record(context.WithoutCancel(ctx), "ended"), d.audit.Close())
-	}
 	if d.a != nil {
+		if d.a.audit != nil {
+			errs = append(errs, d.record(context.WithoutCancel(ctx), "ended"))
+		}
 		errs = append(errs, d.a.close(ctx))
 	}
 	errs = append(errs, d.lock.close())
