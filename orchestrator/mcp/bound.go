@@ -18,8 +18,8 @@ const (
 	maxTraceback = 6 << 10
 	maxDisplays  = 8
 	maxImages    = 6
-	maxImage     = 3 << 20 // bytes of one image; clients refuse larger ones
-	maxAllImages = 8 << 20
+	maxImage     = 3 << 20 // bytes of all images; clients refuse larger ones
+	maxStreamed  = 640 << 10
 )
 
 // shown is a bounded piece of text.

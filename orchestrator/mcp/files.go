@@ -139,11 +139,11 @@ func read(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	out := readResult{Path: a.Path, Bytes: f.Bytes, ETag: f.ETag, Note: c.note, Offset: int64(a.Offset)}
 	out.MIME = kindOf(a.Path, piece)
 	if a.Offset == 0 && pictured(out.MIME) {
-		if f.Bytes > maxImage {
+		if f.Bytes > int64(c.room()) {
 			out.Note = "the image is too large to be shown; make a smaller one with code"
 			return structured(out, fmt.Sprintf("%s is an image of %d bytes: %s.", clean(out.Path), f.Bytes, out.Note), linkTo(used, a.Path, out)), nil
 		}
-		_, whole, err := c.piece(ctx, used, a.Path, 0, maxImage)
+		_, whole, err := c.piece(ctx, used, a.Path, 0, c.room())
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,6 @@ type homes struct {
 	mu    sync.Mutex
 	all   map[string]*home    // guarded by mu
 	names map[string]*opening // sessions on their way that calls named; guarded by mu
-	known map[string]bool     // sessions that were seen to be contained; guarded by mu
 	ended bool                // guarded by mu
 }
 
@@ -50,7 +49,7 @@ type opening struct {
 }
 
 func newHomes(s *Server) *homes {
-	return &homes{s: s, all: map[string]*home{}, names: map[string]*opening{}, known: map[string]bool{}}
+	return &homes{s: s, all: map[string]*home{}, names: map[string]*opening{}}
 }
 
 // of is the home of whoever sent req, and whether it lasts longer than the request.
@@ -242,24 +241,6 @@ func (h *homes) join(p Peer, name string) *opening {
 		delete(h.names, key)
 	})
 	return under
-}
-
-// judged tells whether the session was seen to be contained. That it still is follows
-// from the look at the containment before each run: an interpreter that is replaced
-// is replaced by what can be had then.
-func (h *homes) judged(p Peer, session string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.known[p.ID+"\x00"+session]
-}
-
-func (h *homes) judge(p Peer, session string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.known) >= 4096 {
-		clear(h.known)
-	}
-	h.known[p.ID+"\x00"+session] = true
 }
 
 // gone tells whether an error says that there is no such session.

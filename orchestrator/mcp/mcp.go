@@ -39,6 +39,7 @@ type Server struct {
 	sdk    *sdk.Server
 	offer  *offer
 	homes  *homes
+	memory *memory
 	ctx    context.Context // of what outlives a call: the watch, sessions being opened
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -54,7 +55,7 @@ func New(o Options) (*Server, error) {
 	if o.Brig == nil || o.Version == "" {
 		return nil, errors.New("BUG: mcp needs a brig and a version")
 	}
-	s := &Server{o: o}
+	s := &Server{o: o, memory: newMemory()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.homes = newHomes(s)
 	options := &sdk.ServerOptions{

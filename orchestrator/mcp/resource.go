@@ -16,12 +16,13 @@ import (
 	"brig/orchestrator/api"
 )
 
-// maxResource bounds what one resource may hold, in bytes. Larger files are read in pieces.
-const maxResource = 4 << 20
+// maxResource bounds what one resource may hold, in bytes; clients read at most 1 MiB of
+// an event of a stream. Larger files are read in pieces.
+const maxResource = 512 << 10
 
 func (s *Server) addResources() {
 	for _, t := range []sdk.ResourceTemplate{
-		{Name: "run output", URITemplate: "brig://runs/{run}/{stream}", Description: "stdout or stderr of a run, as far as brig keeps it", MIMEType: "text/plain"},
+		{Name: "run output", URITemplate: "brig://runs/{run}/{stream}", Description: "stdout or stderr of a run: its beginning and its end, as far as brig keeps it", MIMEType: "text/plain"},
 		{Name: "run display", URITemplate: "brig://runs/{run}/displays/{number}", Description: "a figure or result of a run"},
 		{Name: "workspace file", URITemplate: "brig://sessions/{session}/files/{+path}", Description: "a file of a session's workspace"},
 	} {
@@ -92,11 +93,7 @@ func contents(ctx context.Context, b api.Brig, address string) (*sdk.ResourceCon
 }
 
 func stream(o api.Output) *sdk.ResourceContents {
-	text := o.Text
-	if o.DroppedBytes > 0 {
-		text += fmt.Sprintf("\n[brig: %d of %d bytes were not kept]\n", o.DroppedBytes, o.TotalBytes)
-	}
-	return &sdk.ResourceContents{MIMEType: "text/plain", Text: text + o.Tail}
+	return &sdk.ResourceContents{MIMEType: "text/plain", Text: bound(o, maxResource, "").text}
 }
 
 // part is a display as an image where it is one, otherwise its first representation.

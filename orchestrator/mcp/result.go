@@ -61,6 +61,7 @@ type answer struct {
 	images []sdk.Content
 	links  []sdk.Content
 	bytes  int // of images
+	room   int // for them
 }
 
 // ended is the answer for a run that has ended.
@@ -105,8 +106,17 @@ func (c *call) going(r api.Run, s *seen) *sdk.CallToolResult {
 	return a.result()
 }
 
+// room is how many bytes of images an answer may hold. Clients read at most 1 MiB of
+// an event of a stream, as base64 and with the rest of the answer.
+func (c *call) room() int {
+	if c.req.Extra != nil && c.req.Extra.Header != nil {
+		return maxStreamed
+	}
+	return maxImage
+}
+
 func (c *call) begin(r api.Run) *answer {
-	a := &answer{r: r}
+	a := &answer{r: r, room: c.room()}
 	a.Run, a.Session, a.State, a.Note, a.Sandbox = r.ID, r.Session, string(r.State), c.note, sandboxOf(r.Stamp)
 	if r.Stamp == nil && r.State != api.RunEnded {
 		a.Sandbox.Words = "What contains the code is said with the result."
@@ -119,7 +129,7 @@ func (a *answer) outputs(stdout, stderr api.Output) {
 	one := func(o api.Output, stream string, limit int) string {
 		where := ""
 		if ended {
-			where = "; all that was kept: " + streamURI(a.r.ID, stream)
+			where = "; more of it: " + streamURI(a.r.ID, stream)
 		}
 		if a.r.Log != nil && a.r.Log.Error == "" {
 			where = fmt.Sprintf("; read_file %q has more", clean(a.r.Log.Path))
@@ -147,7 +157,7 @@ func (a *answer) display(i int, d api.Display) {
 		if !pictured(p.MIME) || len(p.Base64) == 0 {
 			continue
 		}
-		if len(a.images) >= maxImages || len(p.Base64) > maxImage || a.bytes+len(p.Base64) > maxAllImages {
+		if len(a.images) >= maxImages || a.bytes+len(p.Base64) > a.room {
 			a.link(displayURI(a.r.ID, i), d.Role, p.MIME, int64(len(p.Base64)))
 			return
 		}
@@ -209,6 +219,14 @@ func (a *answer) result() *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: content, StructuredContent: a.outcome, IsError: broken}
 }
 
+// structuredOf is the data of an answer, if there is one.
+func structuredOf(r *sdk.CallToolResult) any {
+	if r == nil {
+		return nil
+	}
+	return r.StructuredContent
+}
+
 func (a *answer) says() string {
 	var b strings.Builder
 	switch {
@@ -221,7 +239,7 @@ func (a *answer) says() string {
 			fmt.Fprintf(&b, ": %s", a.Exception)
 		}
 		b.WriteString(".")
-		if a.Detail != "" && a.Cause != "ok" && a.Cause != "exception" {
+		if a.Detail != "" && a.Cause != "ok" && a.Cause != "exception" && a.Cause != "interrupted" {
 			b.WriteString(" " + strings.TrimSuffix(a.Detail, ".") + ".")
 		}
 		if a.Variables != "" && a.Variables != "kept" {

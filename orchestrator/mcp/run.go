@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
 
@@ -14,8 +13,10 @@ import (
 
 const (
 	usualWait = 40 * time.Second
-	// afterCancel is how long a cancelled run is waited for: soft first, then hard.
-	afterCancel = 8 * time.Second
+	// afterInterrupt is how long the code may take to let go, which brig bounds as well, and
+	// afterCancel how long the end of a run is waited for when it did not.
+	afterInterrupt = 4 * time.Second
+	afterCancel    = 8 * time.Second
 	// settle is kept of a call's time for the answer itself.
 	settle = 2 * time.Second
 )
@@ -79,6 +80,9 @@ func run(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 		}
 		var err error
 		begun, err = c.brig.Start(ctx, session, r, api.RunOptions{})
+		if note := c.s.memory.remarked(c.peer, begun.Session); err == nil && note != "" {
+			c.note = note
+		}
 		return err
 	})
 	if err != nil {
@@ -90,7 +94,7 @@ func run(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 // contained refuses a session that nothing contains: it was opened under other
 // settings, and this tool promises a sandbox.
 func (c *call) contained(ctx context.Context, session string) error {
-	if c.s.homes.judged(c.peer, session) {
+	if c.s.memory.judged(c.peer, session) {
 		return nil
 	}
 	s, err := c.brig.Session(ctx, session)
@@ -100,7 +104,7 @@ func (c *call) contained(ctx context.Context, session string) error {
 	if s.Stamp.Uncontained {
 		return api.NewProblem(api.CodeRefused, "nothing contains this session: it was opened while the sandbox was off", `use another session: leave the argument "session" out, or give a new name`)
 	}
-	c.s.homes.judge(c.peer, session)
+	c.s.memory.judge(c.peer, session)
 	return nil
 }
 
@@ -147,11 +151,20 @@ func cancel(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	return c.cancel(ctx, a.Run)
 }
 
-// cancel ends a run and answers with what became of it.
+// cancel ends a run and answers with what became of it. Softly first, as a person
+// would: the interpreter and its variables stay where the code lets go.
 func (c *call) cancel(ctx context.Context, id string) (*sdk.CallToolResult, error) {
-	r, err := c.brig.CancelRun(ctx, id)
-	if errors.Is(err, &api.Problem{Code: api.CodeNotRunning}) {
-		r, err = c.brig.FindRun(ctx, id, api.FindOptions{}) // it has ended just now, or long ago
+	r, err := c.brig.FindRun(ctx, id, api.FindOptions{})
+	if err == nil && r.State == api.RunRunning {
+		if soft := c.brig.Interrupt(ctx, r.Session); soft == nil {
+			r, err = c.brig.FindRun(ctx, id, api.FindOptions{Wait: afterInterrupt})
+		}
+	}
+	if err == nil && r.State != api.RunEnded {
+		r, err = c.brig.CancelRun(ctx, id)
+	}
+	if api.IsProblem(err, api.CodeNotRunning) { // it ended this moment
+		r, err = c.brig.FindRun(ctx, id, api.FindOptions{})
 	}
 	if err == nil && r.State != api.RunEnded {
 		r, err = c.brig.FindRun(ctx, id, api.FindOptions{Wait: afterCancel})
@@ -179,10 +192,15 @@ func (c *call) await(ctx context.Context, r api.Run, wait time.Duration, told *t
 	if s.end != nil {
 		return c.ended(*s.end), nil
 	}
-	late, done := context.WithTimeout(context.WithoutCancel(ctx), afterCancel+settle)
+	late, done := context.WithTimeout(context.WithoutCancel(ctx), afterInterrupt+2*afterCancel)
 	defer done()
 	if ctx.Err() != nil && context.Cause(ctx) != errCallTime && !c.waits {
-		return c.cancel(late, r.ID)
+		answer, err := c.cancel(late, r.ID)
+		// The client has turned away: what it has to know it is told with the next run.
+		if o, ok := structuredOf(answer).(outcome); ok && o.Variables != "" && o.Variables != "kept" {
+			c.s.memory.remark(c.peer, o.Session, "the run that you cancelled did not let go, so the interpreter was ended: its variables are gone, the files are there")
+		}
+		return answer, err
 	}
 	now, err := c.brig.FindRun(late, r.ID, api.FindOptions{})
 	if err != nil {
