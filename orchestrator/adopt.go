@@ -156,7 +156,8 @@ func (s *Session) takeOver(ctx context.Context, row store.Session) (usable bool,
 // recall is what is known of the latest instance as long as there is no other
 // one; the caller holds mu.
 func (s *Session) recall(row store.Session) {
-	s.bound.stamp = Stamp{Backend: row.Backend, Guard: guardNone, Session: row.Name}
+	s.bound.stamp = Stamp{Backend: row.Backend, Configured: s.o.now().backend, Guard: guardNone, Session: row.Name}
+	s.bound.stamp.Containment = s.bound.stamp.containment()
 	if i := row.Instance; i != nil {
 		var r Resolution
 		if json.Unmarshal(i.Resolution, &r) == nil { // it only informs: the next instance is judged anew

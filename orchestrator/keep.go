@@ -60,7 +60,7 @@ func (s *Session) enrol(ctx context.Context, so SessionOptions, id string, kind 
 	row := store.Session{
 		ID: id, Name: so.Name, Want: so.Backend, Backend: kind, Base: s.spec.base, Limits: s.spec.most, Creator: s.creator,
 		Workspace: s.home.workspace, Home: s.home.dir, Timezone: so.Timezone, Locale: so.Locale,
-		Created: now, Lifetime: so.Lifetime, Used: now, Kept: s.o.keeping() && !so.Trial,
+		Created: now, Lifetime: so.Lifetime, Used: now, Kept: s.o.keeping() && !so.Trial && !so.Passing,
 	}
 	if row.Kept {
 		if err := s.o.hoist(); err != nil {

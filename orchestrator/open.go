@@ -21,7 +21,9 @@ type SessionOptions struct {
 	Base      *sandbox.Base // nil: as configured for the backend that is resolved
 	// Limits are what the session asks to have less of than configured; more, and zero,
 	// change nothing. They go with the session into a later brig.
-	Limits   sandbox.Limits
+	Limits sandbox.Limits
+	// Passing: it ends with this brig, however that ends and whatever the settings say.
+	Passing  bool
 	Creator  string // the credential that asked for it; for whoever lists sessions
 	Timezone string // IANA name, empty means UTC
 	Locale   string // such as de_DE.UTF-8, empty means C.UTF-8

@@ -141,7 +141,7 @@ func (v *view) open(ctx context.Context, x *session, q api.SessionRequest) (*ses
 	started := time.Now()
 	so := orchestrator.SessionOptions{
 		ID: x.id, Name: q.Name, Backend: sandbox.Kind(q.Backend), Timezone: q.Timezone, Locale: q.Locale,
-		Lifetime: time.Duration(q.LifetimeSeconds) * time.Second, Creator: x.creator,
+		Lifetime: time.Duration(q.LifetimeSeconds) * time.Second, Creator: x.creator, Passing: x.oneShot,
 	}
 	if l := q.Limits; l != nil {
 		so.Limits = sandbox.Limits{

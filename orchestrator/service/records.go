@@ -76,8 +76,9 @@ func wholeOf(row store.Run) api.Run {
 	return r
 }
 
-// endLost gives every run that a dead brig had in hand its end: nobody saw it.
-func (s *Service) endLost(ctx context.Context) {
+// endLost gives every run that a dead brig had in hand its end: nobody saw it. Those
+// under way had begun, in the instance that their session had then.
+func (s *Service) endLost(ctx context.Context, under map[string]bool) {
 	open, err := s.options.Store.OpenRuns(ctx)
 	if err != nil {
 		s.trouble("the runs of earlier brigs could not be read: " + err.Error())
@@ -90,8 +91,18 @@ func (s *Service) endLost(ctx context.Context) {
 		r := wholeOf(row)
 		now := time.Now()
 		r.State, r.Ended, r.Cause = api.RunEnded, moment(now), string(sandbox.BackendLost)
-		r.Detail = "brig ended while the run was under way or waited, and its end was not seen"
-		r.Stdout.Incomplete, r.Stderr.Incomplete = true, true
+		r.Detail = "brig ended while the run waited; it never began"
+		st := s.nothing(row.Name)
+		if under[row.ID] {
+			r.Detail = "brig ended while the run was under way, and its end was not seen"
+			r.Stdout.Incomplete, r.Stderr.Incomplete = true, true
+			if x := s.look(row.Session); x != nil {
+				st = x.live.Info().Stamp
+			} else {
+				st.Containment = "containment unknown"
+			}
+		}
+		r.Stamp = s.stamped(st, approvalOf(row.Caller))
 		err := s.options.Store.EndRun(ctx, store.Run{
 			ID: row.ID, Ended: now, Cause: r.Cause, Summary: mustJSON(brief(r)), Outputs: mustJSON(outputs{r.Stdout, r.Stderr, r.Displays}),
 		})
@@ -100,7 +111,7 @@ func (s *Service) endLost(ctx context.Context) {
 			continue
 		}
 		s.note(audit.KindRun, "brig", audit.RunData{
-			Event: "ended", Run: row.ID, Session: row.Session, Name: row.Name, Code: audit.Code{SHA256: r.CodeSHA256, Bytes: int(r.CodeBytes)}, Cause: r.Cause, Detail: r.Detail,
+			Event: "ended", Run: row.ID, Session: row.Session, Name: row.Name, Code: audit.Code{SHA256: r.CodeSHA256, Bytes: int(r.CodeBytes)}, Cause: r.Cause, Detail: r.Detail, Where: whereOf(st),
 		})
 	}
 }

@@ -216,17 +216,13 @@ func (r *run) finish(result orchestrator.Result, err error) {
 func (r *run) final(result orchestrator.Result, err error) api.Run {
 	out := r.now()
 	out.State, out.Ended = api.RunEnded, moment(time.Now())
-	st := result.Stamp
 	if err != nil && result.Run == "" {
 		r.problem = r.s.problem(err)
 		out.Cause, out.Detail = string(sandbox.Refused), "it never began: "+r.problem.Error()
 		if errors.Is(r.problem, &api.Problem{Code: api.CodeInternal}) {
 			out.Cause = string(sandbox.Internal)
 		}
-		st = orchestrator.Stamp{Session: r.session.name, Guard: "none", Containment: "nothing ran", Configured: r.s.options.Config().Config.Execution.Backend}
-		stamp := stampOf(st, r.v.c.Approval)
-		stamp.Line = "brig: nothing ran"
-		out.Stamp = &stamp
+		out.Stamp = r.s.stamped(r.s.nothing(r.session.name), r.v.c.Approval)
 		return out
 	}
 	out.Cause, out.RunnerReported, out.Detail = string(result.Cause), result.RunnerReported, result.Detail
@@ -240,9 +236,25 @@ func (r *run) final(result orchestrator.Result, err error) api.Run {
 	out.Variables, out.NotCarried = string(result.State), result.NotCarried
 	out.NotBrought = result.NotBrought
 	out.ElapsedMs, out.QueuedMs = milliseconds(result.Elapsed), milliseconds(result.Queued)
-	stamp := stampOf(st, r.v.c.Approval)
-	out.Stamp = &stamp
+	out.Stamp = r.s.stamped(result.Stamp, r.v.c.Approval)
 	return out
+}
+
+// neverRan stands for the containment of what was not executed.
+const neverRan = "nothing ran"
+
+func (s *Service) nothing(session string) orchestrator.Stamp {
+	return orchestrator.Stamp{
+		Session: session, Guard: "none", Containment: neverRan, Configured: s.options.Config().Config.Execution.Backend,
+	}
+}
+
+func (s *Service) stamped(st orchestrator.Stamp, by api.Approval) *api.Stamp {
+	out := stampOf(st, by)
+	if st.Containment == neverRan {
+		out.Line = "brig: " + neverRan
+	}
+	return &out
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

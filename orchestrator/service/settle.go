@@ -6,6 +6,7 @@ import (
 
 	"brig/orchestrator/api"
 	"brig/orchestrator/audit"
+	"brig/orchestrator/store"
 )
 
 // sweepBound is how long removing what dead brigs left may take at the start.
@@ -14,6 +15,7 @@ const sweepBound = 2 * time.Minute
 // settle sees to what earlier brigs left: it goes on with their sessions, gives
 // their runs an end, and removes the rest.
 func (s *Service) settle() {
+	under := s.underWay()
 	taken, errs := s.options.Orchestrator.Adopt(s.life)
 	for _, live := range taken {
 		i := live.Info()
@@ -30,7 +32,7 @@ func (s *Service) settle() {
 		s.trouble(err.Error())
 	}
 	if s.life.Err() == nil {
-		s.endLost(s.life)
+		s.endLost(s.life, under)
 	}
 	close(s.settled)
 	ctx, cancel := context.WithTimeout(s.life, sweepBound)
@@ -43,6 +45,21 @@ func (s *Service) settle() {
 	if swept.Any() {
 		s.options.Log.Info().Interface("instances", swept.Instances).Int("sessions", swept.Sessions).Msg("removed what an earlier brig left")
 	}
+}
+
+// underWay are the runs that a dead brig had handed to an instance.
+func (s *Service) underWay() map[string]bool {
+	rows, err := s.options.Store.Sessions(s.life)
+	if err != nil {
+		s.trouble("the sessions of earlier brigs could not be read: " + err.Error())
+	}
+	out := map[string]bool{}
+	for _, row := range rows {
+		if row.State == store.Running {
+			out[string(row.Run)] = true
+		}
+	}
+	return out
 }
 
 // approvalOf is the approval that goes with a credential.
