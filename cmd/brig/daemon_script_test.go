@@ -95,6 +95,12 @@ func startBrig(env *testscript.Env, executable string) (stop func(), err error) 
 			env.T().Log("brig did not end when told to: ", said.String())
 			env.T().FailNow()
 		}
+		// A script that passes because nothing was handed over shows nothing.
+		log, err := os.ReadFile(filepath.Join(env.WorkDir, ".home", "state", "brig", "log", "brig.log"))
+		if n := bytes.Count(log, []byte(`"run ended"`)); err != nil || n == 0 {
+			env.T().Log("no code ran in the brig that stays: ", err, said.String())
+			env.T().FailNow()
+		}
 	}
 	runtime := filepath.Join(env.WorkDir, ".home", "run", "brig")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

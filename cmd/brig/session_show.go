@@ -81,10 +81,10 @@ func (p *program) printSession(a sessionAnswer) {
 		row("ends", "%s", end)
 	}
 	row("runs in", "%s", strings.TrimPrefix(s.Stamp.Line, "brig: "))
-	row("limits", "memory %s, %s, %s cores, workspace %s", size(s.Limits.MemoryBytes), count(s.Limits.Processes, "process"),
+	row("limits", "memory %s, at most %d processes, %s cores, workspace %s", size(s.Limits.MemoryBytes), s.Limits.Processes,
 		cores(s.Limits.MilliCPU), size(s.Limits.WorkspaceBytes))
 	if u := s.Usage; u != nil {
-		row("takes", "memory %s, %s, %s of CPU, %s in %s", size(u.MemoryBytes), count(u.Processes, "process"),
+		row("takes", "memory %s, processes: %d, %s of CPU, %s in %s", size(u.MemoryBytes), u.Processes,
 			(time.Duration(u.CPUMs) * time.Millisecond).Round(time.Millisecond), size(u.WorkspaceBytes), count(u.WorkspaceFiles, "file"))
 	}
 	if s.Note != "" {
