@@ -245,7 +245,7 @@ func (u *unpacking) tar(content io.Reader) error {
 
 func (u *unpacking) tarMember(h *tar.Header, content io.Reader) error {
 	switch h.Typeflag {
-	case tar.TypeReg, tar.TypeRegA, tar.TypeGNUSparse: //nolint:staticcheck // old archives have it
+	case tar.TypeReg, tar.TypeGNUSparse:
 		if strings.HasSuffix(h.Name, "/") {
 			return u.dir(h.Name)
 		}

@@ -122,10 +122,23 @@ func archives(t *testing.T, s Subject) {
 		x := open(t, b, api.SessionRequest{Limits: &api.LimitsRequest{WorkspaceBytes: 4 << 20, FileBytes: 1 << 20}})
 		write(t, b, x.ID, "mine", "kept")
 		sent := []entry{
-			{name: "./"}, {name: "in/"}, {name: "in/a.txt", content: "a"}, {name: "./ünï.txt", content: strings.Repeat("x", 100_000)}, {name: "mine", content: "replaced"},
-			{name: "link", kind: tar.TypeSymlink, link: "/etc/passwd"}, {name: "in/hard", kind: tar.TypeLink, link: "mine"}, {name: "pipe", kind: tar.TypeFifo},
-			{name: "device", kind: tar.TypeChar}, {name: "../up", content: "x"}, {name: "/abs", content: "x"}, {name: "in/../../up", content: "x"}, {name: "a\x01b", content: "x"},
-			{name: "link/below", content: "x"}, {name: "in/a.txt/below", content: "x"}, {name: "in", content: "a file where a directory is"}, {name: "too large", content: strings.Repeat("y", 1<<20+1)},
+			{name: "./"},
+			{name: "in/"},
+			{name: "in/a.txt", content: "a"},
+			{name: "./ünï.txt", content: strings.Repeat("x", 100_000)},
+			{name: "mine", content: "replaced"},
+			{name: "link", kind: tar.TypeSymlink, link: "/etc/passwd"},
+			{name: "in/hard", kind: tar.TypeLink, link: "mine"},
+			{name: "pipe", kind: tar.TypeFifo},
+			{name: "device", kind: tar.TypeChar},
+			{name: "../up", content: "x"},
+			{name: "/abs", content: "x"},
+			{name: "in/../../up", content: "x"},
+			{name: "a\x01b", content: "x"},
+			{name: "link/below", content: "x"},
+			{name: "in/a.txt/below", content: "x"},
+			{name: "in", content: "a file where a directory is"},
+			{name: "too large", content: strings.Repeat("y", 1<<20+1)},
 			{name: "last", content: "z"},
 		}
 		got, err := b.WriteArchive(within(t), x.ID, "", f, bytes.NewReader(pack(t, f, sent)))
