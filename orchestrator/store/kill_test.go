@@ -23,7 +23,8 @@ const (
 )
 
 // child writes whole lives of sessions for ever, and says what was acknowledged:
-// "+id" for a session with its instance that stays, "-id" for one that was removed.
+// "+id" for a session with its instance that stays, "-id" for one that was removed,
+// "=id" for a run and "!id" for its end.
 func child(dir string) int {
 	number, err := strconv.Atoi(os.Getenv(childNumber))
 	if err == nil {
@@ -52,6 +53,9 @@ func write(dir string, number int) error {
 		if err := s.Begin(ctx, id, "run-1", time.Now()); err != nil {
 			return err
 		}
+		if err := writeRun(ctx, s, "r-"+id, n); err != nil {
+			return err
+		}
 		if n%3 != 0 {
 			fmt.Println("+" + id)
 			continue
@@ -61,6 +65,23 @@ func write(dir string, number int) error {
 		}
 		fmt.Println("-" + id)
 	}
+}
+
+// writeRun records a run, and where n is even its end: "=id" and "!id" when it is said.
+func writeRun(ctx context.Context, s *Store, id string, n int) error {
+	r := run(id, "s")
+	if _, err := s.AddRun(ctx, r, nil, n%3 == 0); err != nil {
+		return err
+	}
+	fmt.Println("=" + id)
+	if n%2 != 0 {
+		return nil
+	}
+	if err := s.EndRun(ctx, ended(r)); err != nil {
+		return err
+	}
+	fmt.Println("!" + id)
+	return nil
 }
 
 // Two processes write at the same time and are killed at any moment, again and
@@ -127,6 +148,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		there[x.ID] = x
 	}
 	for id, stays := range said {
+		if id[0] == '=' || id[0] == '!' {
+			continue
+		}
 		x, found := there[id]
 		switch {
 		case found != stays:
@@ -135,7 +159,26 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			t.Errorf("session %s came back as %+v", id, x)
 		}
 	}
-	t.Logf("%d acknowledgements, %d rows", len(said), len(there))
+	open := map[string]bool{}
+	runs, err := s.OpenRuns(t.Context())
+	must(t, err)
+	for _, r := range runs {
+		open[r.ID] = true
+	}
+	for id, stays := range said {
+		word, id := id[0], id[1:]
+		if !stays || word != '=' && word != '!' {
+			continue
+		}
+		r, err := s.FindRun(t.Context(), id)
+		if err != nil || string(r.Source) != string(run(id, "s").Source) {
+			t.Errorf("run %s came back as %+v, %v", id, r, err)
+		}
+		if word == '!' && (r.Cause != "ok" || open[id] || string(r.Outputs) != string(ended(r).Outputs)) {
+			t.Errorf("the end of run %s was acknowledged: %+v", id, r)
+		}
+	}
+	t.Logf("%d acknowledgements, %d sessions, %d runs that have not ended", len(said), len(there), len(open))
 }
 
 func note(said map[string]bool, line string) {
@@ -143,5 +186,7 @@ func note(said map[string]bool, line string) {
 		said[id] = true
 	} else if id, gone := strings.CutPrefix(line, "-"); gone {
 		said[id] = false
+	} else {
+		said[line] = true // of a run, with its mark
 	}
 }

@@ -131,7 +131,7 @@ func TestAcknowledgedIsFlushed(t *testing.T) {
 			segments++
 		}
 	}
-	if seen != 24 || segments < 2 {
+	if seen != 25 || segments < 2 {
 		t.Errorf("%d acknowledgements and %d segments: this tests too little\n%s", seen, segments, trace)
 	}
 }

@@ -27,6 +27,7 @@ func traced(dir string) error {
 	if err != nil {
 		return err
 	}
+	say("open", nil)
 	l, _, err := audit.Open(ctx, audit.Options{Dir: filepath.Join(dir, "audit"), SegmentBytes: 1500, Recall: s.AuditHead, Keep: s.SetAuditHead})
 	if err != nil {
 		return err
