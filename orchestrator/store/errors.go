@@ -62,6 +62,18 @@ func (s *Store) diskFull() bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
+// suspectEnd is the end of the name of a file that makes the next start check
+// every page, however large the database is.
+const suspectEnd = ".suspect"
+
+// suspect keeps what is said of a damaged file: that the next start sets it aside.
+func (s *Store) suspect() {
+	f, err := os.OpenFile(s.path+suspectEnd, os.O_CREATE|os.O_WRONLY|noFollow, fileMode)
+	if err == nil {
+		_ = f.Close() // nothing was written to it
+	}
+}
+
 // explain words what went wrong with the file; a statement's own error stays as it is.
 func (s *Store) explain(doing string, err error) error {
 	switch {
@@ -74,6 +86,7 @@ func (s *Store) explain(doing string, err error) error {
 	case errors.Is(err, sqlite3.BUSY):
 		return fmt.Errorf("%s: other processes kept %s locked for %s: %w", doing, s.path, busyBound, err)
 	case damaged(err):
+		s.suspect()
 		return fmt.Errorf("%s: %s is damaged, the next start sets it aside: %w", doing, s.path, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

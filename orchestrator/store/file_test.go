@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -225,4 +226,50 @@ func TestEmptyFileIsReported(t *testing.T) {
 	if why, err := s.Orphans(t.Context()); err != nil || why == "" {
 		t.Errorf("orphans: %q, %v", why, err)
 	}
+}
+
+// A large database is not checked as a whole at every start; one that a call has
+// found damaged is.
+func TestDamageMetInUseIsSetAsideNext(t *testing.T) {
+	dir := stateDir(t)
+	s := open(t, dir, procA)
+	for n := 0; ; n++ {
+		r := run(fmt.Sprint("r", n), "s")
+		r.Source = make([]byte, 8<<20)
+		added(t, s, r, nil)
+		if _, err := s.durable.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(s.Path()); err != nil || info.Size() > checkBelow {
+			must(t, err)
+			break
+		}
+	}
+	path := s.Path()
+	var page int64 // of the table of runs
+	must(t, s.durable.QueryRowContext(t.Context(), "SELECT rootpage FROM sqlite_schema WHERE name = 'runs'").Scan(&page))
+	shut(t, s)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	noise := make([]byte, 4096)
+	for i := range noise {
+		noise[i] = byte(i*7 + 1)
+	}
+	_, err = f.WriteAt(noise, (page-1)*4096)
+	must(t, err)
+	must(t, f.Close())
+
+	s = open(t, dir, procA) // nothing is noticed yet
+	_, _, err = s.Runs(t.Context(), RunQuery{})
+	if err == nil || !strings.Contains(err.Error(), "is damaged, the next start sets it aside") {
+		t.Fatalf("a damaged page: %v", err)
+	}
+	shut(t, s)
+	s, report := reopen(t, dir, ownerA, procA)
+	if !strings.HasPrefix(report.Aside, path+".damaged-") {
+		t.Errorf("reported %+v", report)
+	}
+	added(t, s, run("after", "s"), nil)
+	shut(t, s)
+	open(t, dir, procA) // which reports nothing
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -151,9 +152,15 @@ func (s *Store) try(ctx context.Context, begun string) (*unusable, error) {
 	case h.version > known:
 		return nil, &NewerError{s.path, h.version, known}
 	}
-	if size < checkBelow {
+	_, suspected := os.Lstat(s.path + suspectEnd)
+	if size < checkBelow || suspected == nil {
 		if bad, err := s.check(ctx); bad != nil || err != nil {
 			return bad, err
+		}
+	}
+	if suspected == nil { // it is whole, or a new one
+		if err := os.Remove(s.path + suspectEnd); err != nil {
+			return nil, err
 		}
 	}
 	if bad, err := s.prepare(ctx, h.version, begun); bad != nil || err != nil {
