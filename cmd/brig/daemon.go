@@ -35,9 +35,11 @@ type daemon struct {
 	// toolSession is the session of tools that name none, in a brig for one client; empty: one
 	// of their own.
 	toolSession string
-	server      *server.Server
-	bound       server.Bound
-	stop        chan struct{} // somebody asks for the end
+	// alone leaves the sessions of earlier brigs to others.
+	alone  bool
+	server *server.Server
+	bound  server.Bound
+	stop   chan struct{} // somebody asks for the end
 }
 
 // start builds all parts and listens; nothing is answered before Serve. After an
@@ -104,7 +106,7 @@ func (d *daemon) build(ctx context.Context) (err error) {
 		Config:   func() config.Loaded { return d.settings.Load().Loaded },
 		Selftest: d.selftest, Verdicts: d.verdicts, Shutdown: d.ask,
 		Login:    func() (api.PageLogin, error) { return d.server.Login() },
-		Problems: problems, Version: readVersion().Version, Log: d.log.Logger,
+		Problems: problems, Version: readVersion().Version, Log: d.log.Logger, Alone: d.alone,
 	})
 	if err != nil {
 		return err

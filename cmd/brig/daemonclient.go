@@ -26,11 +26,11 @@ const downAndUp = "brig down && brig up"
 // and is of this version. Without one it returns nil and no error: only then may a
 // verb do its work itself. Whoever gets a client closes it.
 func (p *program) daemon(parent context.Context, paths config.Paths) (*api.Client, error) {
-	return p.daemonAs(parent, paths, api.Operator)
+	return p.daemonAs(parent, paths, api.Operator, "")
 }
 
-// daemonAs is daemon with the rights of a role.
-func (p *program) daemonAs(parent context.Context, paths config.Paths, role api.Role) (*api.Client, error) {
+// daemonAs is daemon with the rights of a role; via is api.ViaMCP for an agent's tools.
+func (p *program) daemonAs(parent context.Context, paths config.Paths, role api.Role, via string) (*api.Client, error) {
 	ctx, cancel := context.WithTimeoutCause(parent, helloTimeout, errors.New("no answer within "+helloTimeout.String()))
 	defer cancel()
 	end, err := api.Find(ctx, paths.Runtime, role)
@@ -47,6 +47,7 @@ func (p *program) daemonAs(parent context.Context, paths config.Paths, role api.
 			return nil, err
 		}
 	}
+	end.Via = via
 	c := api.NewClient(end)
 	version, err := c.Hello(ctx)
 	if err != nil {

@@ -85,7 +85,7 @@ func (p *program) mcp(parent context.Context, session string) error {
 // mcpTools are the tools through the brig that stays, or, where none does, of a
 // brig in this process.
 func (p *program) mcpTools(ctx context.Context, s settings, session string) (tools *mcp.Server, end func(context.Context) error, err error) {
-	client, err := p.daemonAs(ctx, s.Paths, api.Agent)
+	client, err := p.daemonAs(ctx, s.Paths, api.Agent, api.ViaMCP)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,9 +93,12 @@ func (p *program) mcpTools(ctx context.Context, s settings, session string) (too
 		tools, err = mcp.New(mcp.Options{Brig: client, Version: readVersion().Version, Session: session})
 		return tools, func(context.Context) error { client.Close(); return nil }, err
 	}
-	// Sessions that stay are for a brig that stays: here they end with the client.
-	s.Config.Orchestrator.KeepSessions = false
-	d := &daemon{p: p, toolSession: session, stop: make(chan struct{}, 1), log: &journal{
+	// Sessions that stay are for a brig that stays: here they end with the client, unless
+	// the user named one.
+	if session == "" {
+		s.Config.Orchestrator.KeepSessions = false
+	}
+	d := &daemon{p: p, alone: session == "", toolSession: session, stop: make(chan struct{}, 1), log: &journal{
 		Logger: zerolog.New(p.tui.stderr.w).Level(zerolog.WarnLevel).With().Timestamp().Logger(),
 		file:   &rotating{},
 	}}

@@ -147,6 +147,9 @@ func (c *Client) request(ctx context.Context, r call) (*http.Request, error) {
 	if c.end.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.end.Token)
 	}
+	if c.end.Via != "" {
+		request.Header.Set(ViaHeader, c.end.Via)
+	}
 	return request, nil
 }
 

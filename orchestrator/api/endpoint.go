@@ -27,6 +27,13 @@ const (
 // whatever else may listen on a port.
 const VersionHeader = "Brig-Version"
 
+// ViaHeader says through what an agent asks. ViaMCP is a server of the Model Context
+// Protocol, whose agents run code only where permissions.profile lets them.
+const (
+	ViaHeader = "Brig-Via"
+	ViaMCP    = "mcp"
+)
+
 // Bound is the content of EndpointFile: what a running brig listens on.
 type Bound struct {
 	Address string `json:"address,omitempty"` // host and port on loopback; empty: sockets only
@@ -39,6 +46,7 @@ type Endpoint struct {
 	Socket  string
 	Address string
 	Token   string // also through a socket where the credential is one session's
+	Via     string // ViaMCP, or empty
 }
 
 // Role is which credential of a runtime directory is meant.

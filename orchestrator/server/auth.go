@@ -54,6 +54,8 @@ func (q *request) authenticate(r *http.Request) *api.Problem {
 	c.Approval = api.ApprovedByCredential
 	if c.Role == service.Operator {
 		c.Approval = api.ApprovedByOperator
+	} else if r.Header.Get(api.ViaHeader) == api.ViaMCP {
+		c.Via, c.Approval = c.Via+" mcp", api.ApprovedByProfile // which the service holds against the profile
 	}
 	q.caller = c
 	return nil

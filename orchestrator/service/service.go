@@ -30,6 +30,9 @@ type Options struct {
 	Audited audit.Report
 	// Alive tells whether the process of that token lives: Owner.Alive. nil: none does.
 	Alive func(process string) bool
+	// Alone leaves what earlier brigs left to a brig that stays: this one is one client's
+	// and ends with it.
+	Alone bool
 	// Config are the settings in force.
 	Config func() config.Loaded
 	// Selftest attempts what code must not do, tells how far it is, and returns when it

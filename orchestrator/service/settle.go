@@ -15,6 +15,10 @@ const sweepBound = 2 * time.Minute
 // settle sees to what earlier brigs left: it goes on with their sessions, gives
 // their runs an end, and removes the rest.
 func (s *Service) settle() {
+	if s.options.Alone {
+		close(s.settled)
+		return
+	}
 	under := s.underWay()
 	taken, errs := s.options.Orchestrator.Adopt(s.life)
 	for _, live := range taken {
