@@ -33,7 +33,7 @@ func (s *surface) strict(ctx huma.Context, next func(huma.Context)) {
 func strictHeader(h http.Header, known []*huma.Param) error {
 	for _, param := range known {
 		values := h.Values(param.Name)
-		if param.In != "header" || param.Schema.Pattern == "" || len(values) == 0 {
+		if param.In != "header" || param.Schema.Pattern == "" && len(param.Schema.Enum) == 0 || len(values) == 0 {
 			continue
 		}
 		if len(values) > 1 || values[0] == "" {

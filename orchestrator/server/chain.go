@@ -50,8 +50,8 @@ func (q *request) serve(w *writer, r *http.Request) {
 
 // form refuses what no client of ours sends.
 func (q *request) form(r *http.Request) *api.Problem {
-	if r.Method == http.MethodConnect { // which names no path
-		return api.NewProblem(api.CodeMethod, "this is no proxy", "")
+	if r.Method == http.MethodConnect || r.Method == "PRI" { // which name no path
+		return api.NewProblem(api.CodeMethod, "this is no proxy, and speaks HTTP/1.1", "")
 	}
 	if !strings.HasPrefix(r.URL.Path, "/") {
 		return api.NewProblem(api.CodeMalformed, "the request names no path", "")

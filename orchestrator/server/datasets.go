@@ -30,6 +30,7 @@ func (s *surface) registerDatasets(a huma.API) {
 	})
 	add(a, huma.Operation{
 		OperationID: "put-dataset", Method: http.MethodPut, Path: "/v1/sessions/{session}/datasets/{name}", Tags: tags,
+		RequestBody: example(map[string]any{"path": "data/sales.csv", "active": true}),
 		Summary:     "Register a file as a table",
 		Description: "The interpreter finds it as tables[name], the active one as df. It is loaded when it is first used, and is there again after every restart of the interpreter.",
 		Middlewares: huma.Middlewares{s.whole(smallBody)}, MaxBodyBytes: 2 * smallBody,

@@ -16,6 +16,7 @@ import (
 
 	"brig/orchestrator"
 	"brig/orchestrator/api"
+	"brig/orchestrator/audit"
 	"brig/orchestrator/config"
 	"brig/orchestrator/owner"
 	"brig/orchestrator/sandbox"
@@ -56,8 +57,12 @@ func newWorld(t *testing.T, edit ...func(*Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	log, _, err := audit.Open(t.Context(), audit.Options{Dir: filepath.Join(paths.State, "audit")})
+	if err != nil {
+		t.Fatal(err)
+	}
 	svc, err := service.New(service.Options{
-		Orchestrator: orc, Backends: []sandbox.Backend{backend}, Store: db, Version: "1", Log: zerolog.Nop(),
+		Orchestrator: orc, Audit: log, Backends: []sandbox.Backend{backend}, Store: db, Version: "1", Log: zerolog.Nop(),
 		Config: func() config.Loaded { return config.Loaded{Config: config.Default()} },
 	})
 	if err != nil {
@@ -81,7 +86,7 @@ func newWorld(t *testing.T, edit ...func(*Options)) *world {
 		if err := svc.Close(ctx); err != nil {
 			t.Errorf("close the service: %v", err)
 		}
-		for _, c := range []io.Closer{db, own} {
+		for _, c := range []io.Closer{log, db, own} {
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}

@@ -94,6 +94,11 @@ func events() map[string]*huma.Response {
 	}}
 }
 
+// example is a body of JSON to begin with.
+func example(v any) *huma.RequestBody {
+	return &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Example: v}}}
+}
+
 // bytesOf documents an answer that is no JSON.
 func bytesOf(about string, types ...string) *huma.Response {
 	r := &huma.Response{Description: about, Headers: map[string]*huma.Param{}, Content: map[string]*huma.MediaType{}}
@@ -150,6 +155,7 @@ func finish(doc *huma.OpenAPI) {
 			doc.Paths[plain] = item
 		}
 	}
+	link(doc)
 	for _, unused := range []string{"ErrorModel", "ErrorDetail"} { // huma's own form of an error, which nobody gets
 		delete(doc.Components.Schemas.Map(), unused)
 	}

@@ -93,3 +93,44 @@ func orNull(schema map[string]any) map[string]any {
 	}
 	return schema
 }
+
+// link says which answers name what other operations ask for.
+func link(doc *huma.OpenAPI) {
+	for _, item := range doc.Paths {
+		for _, op := range operationsOf(item) {
+			for param, source := range sources() {
+				if !slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.In == "path" && p.Name == param }) {
+					continue
+				}
+				for _, from := range source {
+					for _, status := range []string{"200", "201", "202"} {
+						if r := from.of(doc).Responses[status]; r != nil {
+							if r.Links == nil {
+								r.Links = map[string]*huma.Link{}
+							}
+							r.Links[op.OperationID] = &huma.Link{OperationID: op.OperationID, Parameters: map[string]any{param: "$response.body#/id"}}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// origin is an operation whose answer has an id.
+type origin struct{ path string }
+
+func (o origin) of(doc *huma.OpenAPI) *huma.Operation { return doc.Paths[o.path].Post }
+
+func sources() map[string][]origin {
+	return map[string][]origin{
+		"session": {{"/v1/sessions"}},
+		"run":     {{"/v1/sessions/{session}/runs"}, {"/v1/run"}},
+		"id":      {{"/v1/selftest"}},
+	}
+}
+
+func operationsOf(item *huma.PathItem) []*huma.Operation {
+	all := []*huma.Operation{item.Get, item.Head, item.Put, item.Post, item.Delete}
+	return slices.DeleteFunc(all, func(op *huma.Operation) bool { return op == nil })
+}

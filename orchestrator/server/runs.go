@@ -84,6 +84,7 @@ func runPost(a huma.API, s *surface, op huma.Operation) huma.Operation {
 	op.Description = aboutRunPost
 	op.Middlewares = huma.Middlewares{s.whole(runBody)}
 	op.MaxBodyBytes = 2 * runBody
+	op.RequestBody = example(map[string]any{"code": "print(6*7)", "timeout_ms": 10000})
 	op.Responses = also[api.Run](a, http.StatusAccepted, "Accepted", "Location", "Preference-Applied")
 	op.Responses["200"] = also[api.Run](a, http.StatusOK, "The run has ended", "Preference-Applied")["200"]
 	op.Responses["200"].Content[eventStream] = events()["200"].Content[eventStream]

@@ -29,6 +29,7 @@ func (s *surface) registerSessions(a huma.API) {
 	tags := []string{"sessions"}
 	open := huma.Operation{
 		OperationID: "open-session", Method: http.MethodPost, Path: "/v1/sessions", Tags: tags, DefaultStatus: http.StatusCreated,
+		RequestBody: example(map[string]any{"name": "analysis"}),
 		Summary:     "Open a session, or find one by its name",
 		Description: "With a name that exists that session is returned, with status 200; what the request asks for besides the name is not held against it.",
 		Middlewares: huma.Middlewares{s.whole(smallBody)}, MaxBodyBytes: 2 * smallBody,
