@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -37,7 +38,8 @@ func newMetrics(s *Server) *metrics {
 			Name: "brig_http_unauthorized_total", Help: "Requests with a wrong credential or none.",
 		}),
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.strangers)
+	m.registry.MustRegister(m.requests, m.seconds, m.strangers, collector{s, s.options.Service.Counts},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
