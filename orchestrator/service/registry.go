@@ -21,7 +21,7 @@ type session struct {
 	mu      sync.Mutex // held while it is told of
 	closed  bool       // guarded by mu: closed was told, which is the last
 	pending int        // guarded by Service.mu: runs that have not ended
-	gone    bool       // guarded by Service.mu: it was taken out of the registry
+	over    sync.Once  // it was taken out of the registry, and that told
 }
 
 // opening is a session of a name that is being opened; whoever asks for the same
@@ -86,14 +86,12 @@ func (s *Service) register(x *session) {
 	s.dirty.add(x.live)
 }
 
-// forget takes a session that is gone out of the registry and tells of it.
-func (s *Service) forget(x *session) {
+// forget takes a session that is gone out of the registry and tells of it, once;
+// whoever comes second waits for the first.
+func (s *Service) forget(x *session) { x.over.Do(func() { s.strike(x) }) }
+
+func (s *Service) strike(x *session) {
 	s.mu.Lock()
-	if x.gone {
-		s.mu.Unlock()
-		return
-	}
-	x.gone = true
 	delete(s.sessions, x.id)
 	if s.names[x.name] == x {
 		delete(s.names, x.name)
