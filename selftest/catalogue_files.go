@@ -160,6 +160,12 @@ func ownDirectories() []Probe {
 			Blocked: refused("open"), Severity: Critical, Fix: fixFiles, Gaps: []string{gapForeign}, Stage: Shared,
 		})
 	}
+	all = append(all, Probe{
+		ID: "brig-read-tokens", Layer: sandbox.FSRead, Claim: "Code cannot read the tokens of the brig that runs it, nor where that listens.",
+		Attempt: "open each of these files and close it unread; where no brig stays, a file in brig's runtime directory", Observed: "the kernel opens one of them",
+		// The directory may be there and empty: others that lie in it are the session's.
+		Witness: Program, Blocked: refused("open", Evidence{"open", "ENOENT", byOwnRoot}), Severity: Critical, Fix: fixFiles, Gaps: []string{gapForeign}, Stage: Shared,
+	})
 	return append(all, Probe{
 		ID: "brig-rename-config", Layer: sandbox.FSWrite, Claim: "Code cannot move brig's settings away to put others in their place.",
 		Attempt: "rename a file in brig's config directory", Observed: "it has the other name", Witness: Canary,

@@ -115,6 +115,11 @@ func netProbes() []Probe {
 			Evidence{Step: "own", Sign: "ENETUNREACH", By: byOwnLoop + " that is down"},
 			Evidence{Step: "bind", Sign: "EADDRNOTAVAIL", By: byOwnLoop + " that is down"}),
 	})
+	all = append(all, Probe{
+		ID: "net-brig-running", Layer: sandbox.NetLoopback, Claim: "Code cannot reach the port of the brig that runs it, and none of its pages.",
+		Attempt:  "asks for a page there, which everybody may have; where no brig stays, of brig's listener on 127.0.0.1",
+		Observed: "an answer comes", Witness: Program, Severity: Critical, Blocked: append(noSocket(), ownLoopback()...),
+	})
 	all = append(all, familyProbes()...)
 	for i := range all {
 		all[i].Stage, all[i].Fix = Shared, fixNetwork

@@ -49,6 +49,11 @@ func socketProbes() []Probe {
 			Observed: "the connection is accepted", Witness: Program, Blocked: noPath(), Gaps: pathsOpen(),
 		},
 	)
+	all = append(all, Probe{
+		ID: "unix-brig-running", Claim: "Code cannot connect to the sockets of the brig that runs it.",
+		Attempt: "connects to each of them, says nothing and closes; where no brig stays, to a stand-in", Severity: Critical,
+		Observed: "the connection is accepted", Witness: Program, Blocked: noPath(), Gaps: pathsOpen(),
+	})
 	for i := range all {
 		all[i].Layer, all[i].Stage, all[i].Fix = sandbox.UnixSockets, Shared, fixNetwork
 	}

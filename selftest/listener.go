@@ -172,6 +172,7 @@ func (y *yard) listen() error {
 	y.shared["mounts"] = machineMounts()
 	y.shared["boot"] = kernelBoot()
 	y.shared["real"] = realSockets(y.options.Environ)
+	y.shared["running"] = running(y.options.Own["runtime"])
 	return nil
 }
 

@@ -61,7 +61,7 @@ func (y *yard) plot(name string, probes []Probe) (*plot, error) {
 	p.told["frame"] = frame
 	p.tellHome(y.options.Home)
 	if p.told["control"] == true {
-		p.told["real"] = []string{}
+		p.told["real"], p.told["running"] = []string{}, running("")
 	}
 	for _, dir := range []string{p.dir, filepath.Join(p.dir, "outside"), p.scratch()} {
 		if err := os.Mkdir(dir, 0o700); err != nil {

@@ -53,7 +53,7 @@ func containers() []sabotage {
 		}},
 		{"nnp", off(sandbox.NoNewPrivs), []string{"no-new-privileges-flag"}, map[string]string{"no-new-privileges-set-id": "image without"}},
 		{"caps", off(sandbox.Capabilities), nil, map[string]string{"capabilities-held": "no capabilities", "kernel-mount": filter}},
-		{"network-host", partial("visible-network", sandbox.Seclusion, off(sandbox.NetOutbound, sandbox.NetLoopback, sandbox.UnixSockets)), []string{"net-tcp", "net-loopback-tcp", "net-loopback-own", "unix-abstract", "net-table"}, map[string]string{
+		{"network-host", partial("visible-network", sandbox.Seclusion, off(sandbox.NetOutbound, sandbox.NetLoopback, sandbox.UnixSockets)), []string{"net-tcp", "net-loopback-tcp", "net-loopback-own", "net-brig-running", "unix-abstract", "net-table"}, map[string]string{
 			"net-udp": filter, "net-loopback-udp": filter, "unix-engine": "files of its own",
 		}},
 		{"network-bridge", off(sandbox.NetOutbound, sandbox.NetLoopback), []string{"net-tcp", "net-test-net"}, map[string]string{
@@ -65,7 +65,7 @@ func containers() []sabotage {
 		}},
 		{"ipc-host", partial("ipc-of-host", sandbox.FSRead, partial("ipc-of-host", sandbox.FSWrite, off(sandbox.UnixSockets))), []string{"processes-sysv", "files-shm", "files-shared-make", "files-shared-read"}, map[string]string{"unix-abstract": "of its own"}},
 		{"masked-paths", off(sandbox.FSRead), nil, map[string]string{"files-read": "file system of the session's own", "processes-oom-score": "file system of the session's own"}},
-		{"bind=HOME", partial("visible-files", sandbox.Seclusion, off(sandbox.FSRead, sandbox.FSWrite)), []string{"files-stat", "files-read", "files-read-home", "files-read-public", "files-write", "files-chmod", "files-unlink", "files-fifo", "brig-read-state"}, map[string]string{
+		{"bind=HOME", partial("visible-files", sandbox.Seclusion, off(sandbox.FSRead, sandbox.FSWrite)), []string{"files-stat", "files-read", "files-read-home", "files-read-public", "files-write", "files-chmod", "files-unlink", "files-fifo", "brig-read-state", "brig-read-tokens"}, map[string]string{
 			"files-link-in": "mounts", "files-rename-out": "mounts", "processes-kill": "process namespace", "files-watch": filter,
 		}},
 		{"bind=/dev/pts", off(sandbox.FSRead, sandbox.Devices), []string{"devices-terminal"}, map[string]string{"files-read": "file system of the session's own"}},
@@ -151,7 +151,7 @@ func hostParts() []sabotage {
 
 func hostCombinations() []sabotage {
 	return []sabotage{
-		{"landlock,root", partial("landlock-missing", sandbox.FSWrite, off(sandbox.FSRead, sandbox.Devices)), []string{"files-read", "files-fifo", "devices-terminal", "brig-read-state", "files-stat"}, map[string]string{
+		{"landlock,root", partial("landlock-missing", sandbox.FSWrite, off(sandbox.FSRead, sandbox.Devices)), []string{"files-read", "files-fifo", "devices-terminal", "brig-read-state", "brig-read-tokens", "files-stat"}, map[string]string{
 			"files-write": readOnly, "files-chmod": readOnly, "net-tcp": filter, "unix-engine": filter, "processes-kill": ownProcess, "processes-mem": ownProcess,
 		}},
 		{"landlock,pidns", partial("visible-processes", sandbox.Seclusion, off(sandbox.Signals)), []string{"processes-kill", "processes-end", "processes-sigio", "processes-cmdline"}, map[string]string{
@@ -163,7 +163,7 @@ func hostCombinations() []sabotage {
 		{"seccomp,netns", partial("landlock-tcp-only", sandbox.NetOutbound, off(sandbox.SyscallFilter)), []string{"net-udp", "net-mptcp", "net-loopback-udp", "net-table"}, map[string]string{
 			"net-tcp": landlock, "net-loopback-tcp": landlock, "unix-abstract": landlock, "unix-engine": "files of its own", "processes-nice": ownProcess,
 		}},
-		{"seccomp,root", partial("landlock-abi-7-lacks-unix", sandbox.UnixSockets, off(sandbox.SyscallFilter)), []string{"unix-engine", "unix-bus", "unix-datagram", "files-watch"}, map[string]string{
+		{"seccomp,root", partial("landlock-abi-7-lacks-unix", sandbox.UnixSockets, off(sandbox.SyscallFilter)), []string{"unix-engine", "unix-bus", "unix-brig-running", "unix-datagram", "files-watch"}, map[string]string{
 			"files-write": readOnly, "unix-abstract": "", "net-udp": ownNetwork,
 		}},
 		{"seccomp,pidns", off(sandbox.SyscallFilter), []string{"processes-nice", "processes-ioprio", "processes-cmdline"}, map[string]string{"processes-kill": landlock, "processes-ptrace": landlock}},
@@ -354,11 +354,7 @@ func (b sabotagedBrig) run(t *testing.T, backend, home string, s sabotage) selft
 		args = append(args, "--probe", id)
 	}
 	cmd := exec.CommandContext(t.Context(), b.path, args...)
-	cmd.Dir = home
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LC_ALL=C.UTF-8", "BRIG_DOCKER_TIER=core",
-		"BRIG_SABOTAGE=" + strings.ReplaceAll(s.names, "HOME", home),
-	}
+	cmd.Dir, cmd.Env = home, environOf(home, s)
 	if strings.Contains(s.names, "HOME") {
 		// What everybody may read lies there too, on the way that is opened.
 		if err := os.Chmod(home, 0o755); err != nil {
@@ -366,9 +362,6 @@ func (b sabotagedBrig) run(t *testing.T, backend, home string, s sabotage) selft
 		}
 		cmd.Env = append(cmd.Env, "TMPDIR="+home)
 		defer func() { _ = os.Chmod(home, 0o700) }()
-	}
-	if host := os.Getenv("DOCKER_HOST"); host != "" {
-		cmd.Env = append(cmd.Env, "DOCKER_HOST="+host)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: b.user}
 	var stdout, stderr bytes.Buffer
@@ -379,6 +372,18 @@ func (b sabotagedBrig) run(t *testing.T, backend, home string, s sabotage) selft
 		t.Fatalf("brig: %v, %v\n%s%s", err, bad, stdout.Bytes(), stderr.Bytes())
 	}
 	return answer.Reports[0]
+}
+
+// environOf is the environment of a brig of that home.
+func environOf(home string, s sabotage) []string {
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LC_ALL=C.UTF-8", "BRIG_DOCKER_TIER=core", "BRIG_SERVER_LISTEN=127.0.0.1:0",
+		"BRIG_SABOTAGE=" + strings.ReplaceAll(s.names, "HOME", home),
+	}
+	if host := os.Getenv("DOCKER_HOST"); host != "" {
+		env = append(env, "DOCKER_HOST="+host)
+	}
+	return env
 }
 
 // differences are where a report is not as predicted.

@@ -456,6 +456,23 @@ for _name in ("state", "config", "runtime"):
     plants(_name)
 
 
+@attempt("brig-read-tokens")
+def _():
+    last = None
+    for path in T["running"]["files"] or [os.path.join(own("runtime"), "canary")]:
+        try:
+            step("find")
+            os.lstat(os.path.dirname(path))
+            step("open")
+            os.close(os.open(path, os.O_RDONLY))
+            return "opened " + path
+        except OSError as e:
+            # One that fails otherwise than predicted leaves the whole attempt open.
+            if last is None or last.errno in (errno.EACCES, errno.ENOENT, errno.EPERM):
+                last = e
+    raise last
+
+
 @attempt("brig-rename-config")
 def _():
     place = own("config")

@@ -185,6 +185,23 @@ def net_loopback_own():
     return inet(socket.AF_INET, socket.SOCK_STREAM, given("tcp4"), "net-loopback-own", "connect-loopback")
 
 
+@attempt("net-brig-running")
+def net_brig_running():
+    # A page that needs no credential. What listens is brig's: whoever else took its place gets a harmless question.
+    host, port = T["running"]["port"] or given("tcp4")
+    step("socket")
+    s = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    s.settimeout(0.5)
+    step("connect-loopback")
+    s.connect((host, port))
+    step("answer-loopback")
+    s.sendall(b"GET /healthz HTTP/1.0\r\nHost: %s:%d\r\n\r\n" % (host.encode(), port))
+    got = s.recv(MESSAGE)
+    if not got:
+        raise Missed("unanswered", "it was connected, and closed without an answer")
+    return got.split(b"\r")[0].decode("ascii", "replace")
+
+
 def as_holder(function):
     """Opens it, and where only a privilege is missing, again as the root of own namespaces, which a person may be."""
     try:
