@@ -38,7 +38,7 @@ func (p *program) daemonAs(parent context.Context, paths config.Paths, role api.
 	case errors.Is(err, api.ErrNotRunning):
 		return nil, nil
 	case err != nil:
-		return nil, noAnswer(parent, paths, err)
+		return nil, noAnswer(parent, ctx, paths, err)
 	}
 	if end.Socket == "" {
 		// The address may have been left by a brig that was killed, and be somebody
@@ -52,7 +52,7 @@ func (p *program) daemonAs(parent context.Context, paths config.Paths, role api.
 	version, err := c.Hello(ctx)
 	if err != nil {
 		c.Close()
-		return nil, noAnswer(parent, paths, err)
+		return nil, noAnswer(parent, ctx, paths, err)
 	}
 	if own := readVersion().Version; version != own {
 		c.Close()
@@ -66,14 +66,13 @@ func (p *program) daemonAs(parent context.Context, paths config.Paths, role api.
 
 // noAnswer is a brig that is there and cannot be asked. Nothing is done without it:
 // it may be doing the same thing.
-func noAnswer(parent context.Context, paths config.Paths, err error) error {
+func noAnswer(parent, asked context.Context, paths config.Paths, err error) error {
 	if parent.Err() != nil {
 		return context.Cause(parent)
 	}
-	text := err.Error()
-	var problem *api.Problem
-	if errors.As(err, &problem) {
-		text = problem.Detail
+	text := problemText(err)
+	if asked.Err() != nil {
+		text = context.Cause(asked).Error()
 	}
 	return stuck(paths, "the brig that runs does not answer as it should: "+text, err)
 }

@@ -32,18 +32,41 @@ func startRun(t *testing.T, code string, flags ...string) *started {
 	if _, err := exec.LookPath("python3"); err != nil {
 		sandboxtest.Skip(t, "python3 on PATH", "none")
 	}
+	s := inHome(t, newHome(t), append(append([]string{"run"}, flags...), "-c", code)...)
+	s.begin(t)
+	return s
+}
+
+// newHome is the home directory of an ordinary user.
+func newHome(t *testing.T) string {
+	t.Helper()
 	home := ordinaryDir(t)
+	if err := os.Mkdir(filepath.Join(home, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := giveToOrdinary(home); err != nil {
 		t.Fatal(err)
 	}
-	s := &started{Cmd: exec.CommandContext(t.Context(), copyOfTest(t), append(append([]string{"run"}, flags...), "-c", code)...)}
+	return home
+}
+
+// inHome is a brig of that user without an engine, not started yet.
+func inHome(t *testing.T, home string, args ...string) *started {
+	t.Helper()
+	s := &started{Cmd: exec.CommandContext(t.Context(), copyOfTest(t), args...)}
 	s.Dir = home
 	s.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_RUNTIME_DIR=" + filepath.Join(home, "run"),
-		"DOCKER_HOST=unix:///nonexistent/docker.sock",
+		"DOCKER_HOST=unix:///nonexistent/docker.sock", "BRIG_SERVER_LISTEN=127.0.0.1:0",
 	}
 	s.SysProcAttr = credential()
 	s.Stderr = &s.stderr
+	return s
+}
+
+// begin starts it and waits until the code runs.
+func (s *started) begin(t *testing.T) {
+	t.Helper()
 	pipe, err := s.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +78,6 @@ func startRun(t *testing.T, code string, flags ...string) *started {
 	if line, err := s.stdout.ReadString('\n'); line != "ready\n" {
 		t.Fatalf("the run began with %q, %v\n%s", line, err, s.stderr.String())
 	}
-	return s
 }
 
 // end waits for brig and checks its exit code, that it took no longer than most,
