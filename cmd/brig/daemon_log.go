@@ -35,13 +35,35 @@ func openJournal(dir string, s *stream, verbose bool) (*journal, error) {
 	}
 	var w io.Writer = file
 	if s.terminal {
-		w = zerolog.MultiLevelWriter(file, zerolog.ConsoleWriter{Out: s.w, NoColor: !s.colour})
+		w = zerolog.MultiLevelWriter(file, consoleOf(s.w, s.colour))
 	}
 	level := zerolog.InfoLevel
 	if verbose {
 		level = zerolog.DebugLevel
 	}
 	return &journal{zerolog.New(w).Level(level).With().Timestamp().Logger(), file}, nil
+}
+
+// consoleOf is the form for terminals. What is in a line could do more there than
+// print, so every part of it is escaped, whoever it is from.
+func consoleOf(w io.Writer, colour bool) zerolog.ConsoleWriter {
+	plain := func(v any) string {
+		if v == nil {
+			return ""
+		}
+		return escapeLine(fmt.Sprint(v))
+	}
+	value := func(v any) string {
+		if text, ok := v.([]byte); ok { // of objects and lists, as JSON
+			return escapeLine(string(text))
+		}
+		return plain(v)
+	}
+	return zerolog.ConsoleWriter{
+		Out: w, NoColor: !colour, FormatMessage: plain, FormatFieldValue: value, FormatErrFieldValue: value,
+		FormatFieldName:    func(v any) string { return plain(v) + "=" },
+		FormatErrFieldName: func(v any) string { return plain(v) + "=" },
+	}
 }
 
 func (j *journal) close() error { return j.file.close() }
@@ -88,7 +110,7 @@ func (r *rotating) Write(p []byte) (int, error) {
 	if r.size > 0 && r.size+int64(len(p)) > r.most {
 		r.rotate()
 	}
-	n, _ := r.file.Write(p)
+	n, _ := r.file.Write(tameJSON(p)) // people look at it with a terminal too
 	r.size += int64(n)
 	return len(p), nil
 }
