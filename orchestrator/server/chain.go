@@ -21,7 +21,7 @@ func (s *Server) chain() http.Handler {
 		}
 		c.busy.Store(true)
 		q := &request{Server: s, conn: c, id: newID(), begun: time.Now()}
-		out := &writer{ResponseWriter: w}
+		out := &writer{ResponseWriter: w, q: q}
 		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, q))
 		defer q.settle(out, r)
 		q.headers(out)

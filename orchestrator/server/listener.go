@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +19,7 @@ import (
 var errServerClosed = http.ErrServerClosed
 
 const (
-	refusing     = 32              // connections at the same time that are told that there is no room
+	refusing     = 512             // connections at the same time that may still take in that there is no room
 	refusalBound = 1 * time.Second // for telling one
 )
 
@@ -68,9 +67,17 @@ func (l *listener) peer(c net.Conn) peer {
 	return peer{}
 }
 
-// refuse tells a connection that there is no room, or closes it where too many have
-// to be told.
+// refuse tells a connection that there is no room. Closing with something unread
+// would throw the answer away on its way, so what comes is read for a moment, where
+// not too many are waited for already.
 func (l *listener) refuse(c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(refusalBound))
+	_, err := c.Write(rawProblem(later(api.CodeTooMany, "too many connections are open"))) // fits into the kernel's buffer
+	half, ok := c.(interface{ CloseWrite() error })
+	if err != nil || !ok || half.CloseWrite() != nil {
+		_ = c.Close()
+		return
+	}
 	select {
 	case l.refused <- struct{}{}:
 	default:
@@ -80,22 +87,7 @@ func (l *listener) refuse(c net.Conn) {
 	go func() {
 		defer func() { <-l.refused }()
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(refusalBound))
-		// Closing with something unread would throw the answer away.
-		var head []byte
-		for part := make([]byte, 4<<10); len(head) < headerBytes && !bytes.Contains(head, []byte("\r\n\r\n")); {
-			n, err := c.Read(part)
-			if head = append(head, part[:n]...); err != nil {
-				break
-			}
-		}
-		_ = c.SetDeadline(time.Now().Add(refusalBound))
-		if _, err := c.Write(rawProblem(later(api.CodeTooMany, "too many connections are open"))); err != nil {
-			return
-		}
-		if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-			_, _ = io.CopyN(io.Discard, c, 64<<10)
-		}
+		_, _ = io.CopyN(io.Discard, c, 64<<10)
 	}()
 }
 

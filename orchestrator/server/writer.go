@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"brig/orchestrator/api"
 )
 
 // writer is an answer that knows what was written of it. The deadlines of the
@@ -11,6 +13,7 @@ import (
 // each read of a body, and one that stayed behind would end a long run.
 type writer struct {
 	http.ResponseWriter
+	q      *request
 	status int
 	bytes  int64
 }
@@ -18,6 +21,9 @@ type writer struct {
 func (w *writer) WriteHeader(status int) {
 	if w.status == 0 && status >= 200 {
 		w.status = status
+		if w.q.code == api.CodeTooMany { // whoever has too many of something keeps no connection for it
+			w.Header().Set("Connection", "close")
+		}
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
