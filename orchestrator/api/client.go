@@ -23,17 +23,18 @@ var _ Brig = (*Client)(nil)
 func NewClient(e Endpoint) *Client {
 	c := &Client{end: e, base: "http://" + e.Address}
 	dialer := net.Dialer{Timeout: 10 * time.Second}
-	transport := &http.Transport{
-		// Neither a proxy nor compression has any business on the way to the same machine.
-		DialContext: dialer.DialContext, DisableCompression: true,
-		MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
-		ExpectContinueTimeout: 2 * time.Second, MaxResponseHeaderBytes: 1 << 20,
-	}
+	dial := dialer.DialContext
 	if e.Socket != "" {
 		c.base = "http://localhost"
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", e.Socket)
 		}
+	}
+	transport := &http.Transport{
+		// Neither a proxy nor compression has any business on the way to the same machine.
+		DialContext: hearing(dial), DisableCompression: true,
+		MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
+		ExpectContinueTimeout: 2 * time.Second, MaxResponseHeaderBytes: 1 << 20,
 	}
 	c.http = &http.Client{
 		Transport: transport,
