@@ -196,9 +196,19 @@ func (t *tarPacker) text(name, content string) error {
 
 type zipPacker struct{ *zip.Writer }
 
+// newZipPacker makes one whose members are written one after the other, so that
+// one compressor, which takes a megabyte, does for all.
 func newZipPacker(out io.Writer) *zipPacker {
 	z := zip.NewWriter(out)
-	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestSpeed) })
+	var one *flate.Writer
+	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (_ io.WriteCloser, err error) {
+		if one == nil {
+			one, err = flate.NewWriter(w, flate.BestSpeed)
+			return one, err
+		}
+		one.Reset(w)
+		return one, nil
+	})
 	return &zipPacker{z}
 }
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"archive/zip"
 	"context"
 	"fmt"
 	"io"
@@ -96,7 +97,7 @@ func remarks(r api.Run) []string {
 		out = append(out, line(r.Detail))
 	}
 	if r.Variables == "lost" {
-		out = append(out, "the interpreter's variables went with this run")
+		out = append(out, "the interpreter is a fresh one since: variables were lost")
 	}
 	return out
 }
@@ -145,7 +146,7 @@ func (e *export) bundle(out io.Writer, p *pick) error {
 		name  string
 		write func(io.Writer) error
 	}{{e.name + ".ipynb", e.notebook}, {e.name + ".py", e.script}} {
-		w, err := to.Create(one.name)
+		w, err := to.CreateHeader(&zip.FileHeader{Name: one.name, Method: zip.Deflate, Modified: e.when})
 		if err != nil {
 			return err
 		}
