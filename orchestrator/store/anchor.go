@@ -25,7 +25,7 @@ func (s *Store) AuditHead(ctx context.Context) (head string, err error) {
 
 // SetAuditHead is on the disk when it returns.
 func (s *Store) SetAuditHead(ctx context.Context, head string) error {
-	return s.commit(ctx, "keep the audit log's head", func(ctx context.Context, tx *sql.Tx) error {
+	return s.commit(ctx, "keep the audit log's head", onDisk, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO meta (key, value) VALUES ('audit', ?)", head)
 		return err
 	})

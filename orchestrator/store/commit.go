@@ -11,17 +11,27 @@ import (
 const (
 	// batchMost is how many changes share one commit.
 	batchMost = 64
-	// batchBound is how long a commit may take; it ends with no caller, because others wait for it.
+	// batchBound is how long a shared commit may take; it ends with no caller, because others wait for it.
 	batchBound = 30 * time.Second
 )
 
-// batch are the changes that wait for the next durable commit. Whoever finds the
-// turn free commits for all who wait, so that many callers pay for one flush of
-// the disk.
+// promise is what a change that was made has reached.
+type promise int
+
+const (
+	withKernel promise = iota // it survives a kill of this process
+	onDisk                    // and a power cut
+	promises
+)
+
+// batch are the changes that wait to be made. SQLite has one writer, so whoever
+// finds the turn free makes those of all who wait for the same promise: many
+// callers pay for one flush of the disk, and nobody here meets a locked database.
 type batch struct {
 	turn    chan struct{} // holds a value while somebody commits
 	mu      sync.Mutex
-	waiting []*change
+	waiting [promises][]*change
+	last    promise // that was kept, so that the other one is next
 }
 
 type change struct {
@@ -30,8 +40,9 @@ type change struct {
 	done chan error // has room for the one answer
 }
 
-// commit does one change and returns when it is on the disk.
-func (s *Store) commit(ctx context.Context, doing string, do func(context.Context, *sql.Tx) error) error {
+// commit makes one change, whole or not at all, and returns when it has got so far
+// as is promised.
+func (s *Store) commit(ctx context.Context, doing string, p promise, do func(context.Context, *sql.Tx) error) error {
 	leave, err := s.enter(doing)
 	if err != nil {
 		return err
@@ -39,7 +50,7 @@ func (s *Store) commit(ctx context.Context, doing string, do func(context.Contex
 	defer leave()
 	c := &change{ctx: ctx, do: do, done: make(chan error, 1)}
 	s.batch.mu.Lock()
-	s.batch.waiting = append(s.batch.waiting, c)
+	s.batch.waiting[p] = append(s.batch.waiting[p], c)
 	s.batch.mu.Unlock()
 	for {
 		select {
@@ -52,19 +63,38 @@ func (s *Store) commit(ctx context.Context, doing string, do func(context.Contex
 	}
 }
 
-// commitWaiting needs the turn. The first answers come when all of them are on the disk.
+// take are the changes of one promise that are next.
+func (b *batch) take() ([]*change, promise) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := promises - 1 - b.last
+	if len(b.waiting[p]) == 0 {
+		p = b.last
+	}
+	b.last = p
+	n := min(len(b.waiting[p]), batchMost)
+	taken := b.waiting[p][:n:n]
+	b.waiting[p] = b.waiting[p][n:]
+	return taken, p
+}
+
+// commitWaiting needs the turn. The first answers come when all of them are true.
 func (s *Store) commitWaiting() {
-	s.batch.mu.Lock()
-	n := min(len(s.batch.waiting), batchMost)
-	taken := s.batch.waiting[:n:n]
-	s.batch.waiting = s.batch.waiting[n:]
-	s.batch.mu.Unlock()
-	if n == 0 {
+	taken, p := s.batch.take()
+	if len(taken) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), batchBound)
-	defer cancel()
-	answers, err := s.transact(ctx, taken)
+	db := s.soon
+	if p == onDisk {
+		db = s.durable
+	}
+	ctx := taken[0].ctx
+	if len(taken) > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.Background(), batchBound)
+		defer cancel()
+	}
+	answers, err := transact(ctx, db, taken)
 	for i, c := range taken {
 		if err != nil {
 			c.done <- err
@@ -74,9 +104,9 @@ func (s *Store) commitWaiting() {
 	}
 }
 
-// transact does each change whole or not at all, and commits those that went well.
-func (s *Store) transact(ctx context.Context, changes []*change) (answers []error, err error) {
-	tx, err := s.durable.BeginTx(ctx, nil)
+// transact makes each change whole or not at all, and commits those that went well.
+func transact(ctx context.Context, db *sql.DB, changes []*change) (answers []error, err error) {
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -85,18 +115,16 @@ func (s *Store) transact(ctx context.Context, changes []*change) (answers []erro
 			_ = tx.Rollback() // nothing was committed, and the first error is the one to tell
 		}
 	}()
+	if len(changes) == 1 {
+		if err := changes[0].do(ctx, tx); err != nil {
+			return nil, err
+		}
+		return []error{nil}, tx.Commit()
+	}
 	for _, c := range changes {
 		answer := c.ctx.Err()
 		if answer == nil {
-			if _, err := tx.ExecContext(ctx, "SAVEPOINT one"); err != nil {
-				return nil, err
-			}
-			if answer = c.do(ctx, tx); answer != nil {
-				if _, err := tx.ExecContext(ctx, "ROLLBACK TO one"); err != nil {
-					return nil, errors.Join(answer, err)
-				}
-			}
-			if _, err := tx.ExecContext(ctx, "RELEASE one"); err != nil {
+			if answer, err = apart(ctx, tx, c); err != nil {
 				return nil, err
 			}
 		}
@@ -105,20 +133,16 @@ func (s *Store) transact(ctx context.Context, changes []*change) (answers []erro
 	return answers, tx.Commit()
 }
 
-// commitSoon does one change and returns when the kernel has it.
-func (s *Store) commitSoon(ctx context.Context, doing string, do func(context.Context, *sql.Tx) error) error {
-	leave, err := s.enter(doing)
-	if err != nil {
-		return err
+// apart makes one change of several: what it met stays its own.
+func apart(ctx context.Context, tx *sql.Tx, c *change) (answer, err error) {
+	if _, err := tx.ExecContext(ctx, "SAVEPOINT one"); err != nil {
+		return nil, err
 	}
-	defer leave()
-	tx, err := s.soon.BeginTx(ctx, nil)
-	if err != nil {
-		return s.explain(doing, err)
+	if answer = c.do(ctx, tx); answer != nil {
+		if _, err := tx.ExecContext(ctx, "ROLLBACK TO one"); err != nil {
+			return nil, errors.Join(answer, err)
+		}
 	}
-	if err = do(ctx, tx); err == nil {
-		return s.explain(doing, tx.Commit())
-	}
-	_ = tx.Rollback() // nothing was committed, and the first error is the one to tell
-	return s.explain(doing, err)
+	_, err = tx.ExecContext(ctx, "RELEASE one")
+	return answer, err
 }

@@ -11,7 +11,7 @@ import (
 // of one of that name. An active one makes the others inactive, and the only one
 // is active. It is on the disk when PutDataset returns. ErrNotHeld, ErrTooMany.
 func (s *Store) PutDataset(ctx context.Context, d Dataset) error {
-	return s.commit(ctx, "record a dataset", func(ctx context.Context, tx *sql.Tx) error {
+	return s.commit(ctx, "record a dataset", onDisk, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.holds(ctx, tx, d.Session); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (s *Store) Datasets(ctx context.Context, session string) ([]Dataset, error)
 // RemoveDataset forgets a dataset; where it was the active one, the one that was
 // registered first takes its place. ErrNotHeld, ErrNotFound.
 func (s *Store) RemoveDataset(ctx context.Context, session, name string) error {
-	return s.commit(ctx, "forget a dataset", func(ctx context.Context, tx *sql.Tx) error {
+	return s.commit(ctx, "forget a dataset", onDisk, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.holds(ctx, tx, session); err != nil {
 			return err
 		}

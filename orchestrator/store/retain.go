@@ -23,7 +23,7 @@ func (s *Store) SetRetention(r Retention) { s.retention.Store(&r) }
 // Prune removes the runs that the retention does not keep, and keys that have
 // expired. It is also done now and then by EndRun.
 func (s *Store) Prune(ctx context.Context, now time.Time) (removed int, err error) {
-	err = s.commit(ctx, "remove old runs", func(ctx context.Context, tx *sql.Tx) error {
+	err = s.commit(ctx, "remove old runs", onDisk, func(ctx context.Context, tx *sql.Tx) error {
 		removed, err = prune(ctx, tx, s.retention.Load().withDefaults(), now)
 		return err
 	})

@@ -25,12 +25,11 @@ func (s *Store) AddRun(ctx context.Context, r Run, key *Key, durable bool) (earl
 		}
 		return s.insertRun(ctx, tx, r)
 	}
+	p := withKernel
 	if key != nil || durable {
-		err = s.commit(ctx, doing, add)
-	} else {
-		err = s.commitSoon(ctx, doing, add)
+		p = onDisk
 	}
-	if err != nil {
+	if err := s.commit(ctx, doing, p, add); err != nil {
 		return nil, err
 	}
 	return earlier, nil
@@ -81,7 +80,7 @@ func (s *Store) EndRun(ctx context.Context, r Run) error {
 	if len(r.Outputs) > MaxOutputs {
 		return fmt.Errorf("record the end of run %s: its outputs are %d bytes, more than %d", r.ID, len(r.Outputs), MaxOutputs)
 	}
-	err := s.commit(ctx, "record the end of a run", func(ctx context.Context, tx *sql.Tx) error {
+	err := s.commit(ctx, "record the end of a run", onDisk, func(ctx context.Context, tx *sql.Tx) error {
 		var number int64
 		var state string
 		err := tx.QueryRowContext(ctx, "SELECT number, state FROM runs WHERE id = ?", r.ID).Scan(&number, &state)

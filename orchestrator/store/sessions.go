@@ -103,16 +103,13 @@ func (s *Store) Note(ctx context.Context, id, note string) error {
 }
 
 func (s *Store) mark(ctx context.Context, doing, id, statement string, args ...any) error {
-	leave, err := s.enter(doing)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	r, err := s.soon.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return s.explain(doing, err)
-	}
-	return held(doing, id, r)
+	return s.commit(ctx, doing, withKernel, func(ctx context.Context, tx *sql.Tx) error {
+		r, err := tx.ExecContext(ctx, statement, args...)
+		if err != nil {
+			return err
+		}
+		return held(id, r)
+	})
 }
 
 // Extend records that a session ends so long after it was created; zero: as long
@@ -133,36 +130,23 @@ func (s *Store) Remove(ctx context.Context, id string) error {
 
 // change is a durable transaction on one session of this process.
 func (s *Store) change(ctx context.Context, doing, id string, f func(*sql.Tx) (sql.Result, error)) error {
-	leave, err := s.enter(doing)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	tx, err := s.durable.BeginTx(ctx, nil)
-	if err != nil {
-		return s.explain(doing, err)
-	}
-	r, err := f(tx)
-	if err == nil {
-		err = held(doing, id, r)
-		if err == nil {
-			return s.explain(doing, tx.Commit())
+	return s.commit(ctx, doing, onDisk, func(_ context.Context, tx *sql.Tx) error {
+		r, err := f(tx)
+		if err != nil {
+			return err
 		}
-	} else {
-		err = s.explain(doing, err)
-	}
-	_ = tx.Rollback() // nothing was committed, and the first error is the one to tell
-	return err
+		return held(id, r)
+	})
 }
 
 // held holds a change against the number of rows that it met.
-func held(doing, id string, r sql.Result) error {
+func held(id string, r sql.Result) error {
 	n, err := r.RowsAffected()
 	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return err
 	}
 	if n == 0 {
-		return fmt.Errorf("%s %s: %w", doing, id, ErrNotHeld)
+		return fmt.Errorf("session %s: %w", id, ErrNotHeld)
 	}
 	return nil
 }

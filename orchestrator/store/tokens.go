@@ -10,7 +10,7 @@ import (
 // PutToken records the credential of a session that this process holds, in the
 // place of an earlier one. It goes with the session. ErrNotHeld.
 func (s *Store) PutToken(ctx context.Context, t Token) error {
-	return s.commit(ctx, "record a session's token", func(ctx context.Context, tx *sql.Tx) error {
+	return s.commit(ctx, "record a session's token", onDisk, func(ctx context.Context, tx *sql.Tx) error {
 		if err := s.holds(ctx, tx, t.Session); err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (s *Store) Tokens(ctx context.Context) ([]Token, error) {
 // PutSelftest records a self-test of this process, or how it goes on, by its ID.
 // It is on the disk when PutSelftest returns. Of those that ended the latest are kept.
 func (s *Store) PutSelftest(ctx context.Context, t Selftest) error {
-	return s.commit(ctx, "record a self-test", func(ctx context.Context, tx *sql.Tx) error {
+	return s.commit(ctx, "record a self-test", onDisk, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `
 INSERT INTO selftests (id, backend, process, state, started, ended, summary, report) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended = excluded.ended, summary = excluded.summary, report = excluded.report`,
