@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"sync"
@@ -54,5 +56,25 @@ func BenchmarkRuns(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
 			b.ReportMetric(float64(took[len(took)-1].Microseconds()), "max-us")
 		})
+	}
+}
+
+// BenchmarkPrune is what looking for old runs costs when there are as many as are kept.
+func BenchmarkPrune(b *testing.B) {
+	s := open(b, stateDir(b), procA)
+	must(b, s.commit(b.Context(), "fill", onDisk, func(ctx context.Context, tx *sql.Tx) error {
+		for n := range 20000 {
+			r := run(fmt.Sprint("r", n), fmt.Sprint("s", n/500))
+			r.Summary = make([]byte, 1000)
+			if err := s.insertRun(ctx, tx, r); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE runs SET state = 'ended', ended = ?", millis(time.Now()))
+		return err
+	}))
+	for b.Loop() {
+		_, err := s.Prune(b.Context(), time.Now())
+		must(b, err)
 	}
 }

@@ -60,6 +60,7 @@ type Store struct {
 	batch     batch
 	retention atomic.Pointer[Retention]
 	ends      atomic.Int64 // of runs, since Open
+	pruning   atomic.Bool
 
 	calls    sync.RWMutex // held for reading by each call, for writing by Close
 	closed   bool         // guarded by calls, as is closeErr

@@ -100,7 +100,7 @@ UPDATE runs SET state = 'ended', cause = ?, ended = ?, summary = ?,
 		return err
 	})
 	if err == nil {
-		s.pruneSometimes(ctx)
+		s.pruneSometimes()
 	}
 	return err
 }

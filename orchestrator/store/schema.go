@@ -95,7 +95,11 @@ CREATE TABLE runs (
 	summary BLOB NOT NULL     -- JSON
 ) STRICT;
 CREATE INDEX runs_session ON runs (session, number);
-CREATE INDEX runs_open ON runs (process) WHERE state = 'open';
+CREATE INDEX runs_creator ON runs (creator, number);
+CREATE INDEX runs_open ON runs (number) WHERE state = 'open';
+-- These spare reading the runs themselves where only their number and size matter.
+CREATE INDEX runs_ended ON runs (ended, session) WHERE state = 'ended';
+CREATE INDEX runs_bytes ON runs (number, state, session, bytes);
 
 -- Beside the runs, so that a list of them does not read what may be large.
 CREATE TABLE run_parts (
