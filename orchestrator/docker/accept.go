@@ -15,6 +15,7 @@ type accepted struct {
 	runtime runtimeChoice
 	image   images.Choice
 	profile string // of system calls
+	lease   time.Duration
 }
 
 // accept says what becomes of a Base on this engine, or why nothing can. Forecast
@@ -27,9 +28,8 @@ func (e *engine) accept(base sandbox.Base) (a accepted, err error) {
 	if base.Network != sandbox.NetworkDeny && base.Network != sandbox.NetworkLoopback && base.Network != "" {
 		return a, misset("network-not-offered", "brig run --backend host", nil, "containers are not offered the network %q", base.Network)
 	}
-	if base.Lease > 0 && e.podman {
-		return a, misset("keep-not-offered", "brig config show orchestrator.keep_sessions", nil,
-			"podman at %s ends the input of a container with the stream, so no session can outlive brig there", e.endpoint)
+	if a.lease = base.Lease; e.podman {
+		a.lease = 0 // podman ends the input of a container with the stream: there the files stay, and not the interpreter
 	}
 	if a.image, err = images.Parse(base.Image); err != nil {
 		return a, misset("image-unknown", "brig config show docker.tier docker.image", err, "%s", err)

@@ -70,3 +70,13 @@ func TestPodmanPosture(t *testing.T) {
 		t.Errorf("facts %+v, %v", facts, err)
 	}
 }
+
+// TestPodmanHasNoLease: what is asked to outlive brig runs all the same, and cannot
+// be taken up again.
+func TestPodmanHasNoLease(t *testing.T) {
+	b := newBackend(t, func(o *Options) { o.Endpoint = podmanEndpoint(t) })
+	base := coreBase()
+	base.Lease = time.Minute
+	i := session(t, b, base, t.TempDir()) // which panics where it is a kept one
+	ok(t, i, "print(1)")
+}

@@ -141,7 +141,7 @@ func (b *Backend) spec(ctx context.Context, e *engine, base sandbox.Base, worksp
 	id := fmt.Sprintf("%s-c%d", b.options.Process, b.count.Add(1))
 	return spec{
 		name: "brig-" + id, id: id, image: ref, choice: a.image, limits: base.Limits.WithDefaults(), runtime: a.runtime, workspace: where,
-		user: placing.user, seccomp: a.profile, cpus: e.info.NCPU, podman: e.podman, lease: base.Lease,
+		user: placing.user, seccomp: a.profile, cpus: e.info.NCPU, podman: e.podman, lease: a.lease,
 		sabotaged: b.options.sabotaged,
 	}, nil
 }

@@ -40,7 +40,9 @@ func eventOf(t *testing.T, l api.AuditLine) string {
 // TestSlowFollower: whoever is too slow is told what is missing, and the run waits
 // for nobody.
 func TestSlowFollower(t *testing.T) {
-	r := newRig(t, func(c *config.Config, _ *service.Options) { c.Limits.OutputKept, c.Limits.OutputLogged = 16<<20, 16<<20 })
+	r := newRig(t, func(c *config.Config, _ *service.Options) {
+		c.Limits.OutputKept, c.Limits.OutputLogged = 16<<20, 16<<20
+	})
 	b := r.agent("agent")
 	x, _, err := b.OpenSession(t.Context(), api.SessionRequest{})
 	if err != nil {

@@ -31,7 +31,6 @@ type opening struct {
 	done    chan struct{} // closed when the two below are set
 	session *session
 	err     error
-	waiters int // guarded by Service.mu
 }
 
 // find is the session of that id or name, if the caller may know of it. While

@@ -8,38 +8,38 @@ import (
 	"time"
 
 	"brig/orchestrator/api"
-	. "brig/orchestrator/sandbox/sandboxtest"
+	"brig/orchestrator/sandbox/sandboxtest"
 )
 
 func idempotency(t *testing.T, s Subject) {
 	ctx := within(t)
 	x := open(t, s.Agent, api.SessionRequest{})
 	key := api.RunOptions{Key: "k-1"}
-	first, err := s.Agent.Run(ctx, x.ID, code(Print("once")), key, nil)
+	first, err := s.Agent.Run(ctx, x.ID, code(sandboxtest.Print("once")), key, nil)
 	must(t, err)
-	again, err := s.Agent.Run(ctx, x.ID, code(Print("once")), key, nil)
+	again, err := s.Agent.Run(ctx, x.ID, code(sandboxtest.Print("once")), key, nil)
 	must(t, err)
 	if again.ID != first.ID || again.Stdout.Text != "once\n" {
 		t.Errorf("%s again as %s: %+v", first.ID, again.ID, again)
 	}
 	c := newCollector()
-	if _, err := s.Agent.Run(ctx, x.ID, code(Print("once")), key, c.emit); err != nil {
+	if _, err := s.Agent.Run(ctx, x.ID, code(sandboxtest.Print("once")), key, c.emit); err != nil {
 		t.Error(err)
 	}
 	if events := c.all(); len(events) == 0 || events[len(events)-1].Kind != api.EventEnd {
 		t.Errorf("%+v", events)
 	}
-	_, err = s.Agent.Run(ctx, x.ID, code(Print("other")), key, nil)
+	_, err = s.Agent.Run(ctx, x.ID, code(sandboxtest.Print("other")), key, nil)
 	wantCode(t, "another request", err, api.CodeKeyReused)
 	if got, err := s.Agent.Session(ctx, x.ID); err != nil || got.Runs != 1 {
 		t.Errorf("%d runs, %v", got.Runs, err)
 	}
 	// While the first runs, waiting for the second would be waiting for the first.
-	spin, err := s.Agent.Start(ctx, x.ID, code(Spin()), api.RunOptions{Key: "k-2"})
+	spin, err := s.Agent.Start(ctx, x.ID, code(sandboxtest.Spin()), api.RunOptions{Key: "k-2"})
 	must(t, err)
-	_, err = s.Agent.Run(ctx, x.ID, code(Spin()), api.RunOptions{Key: "k-2"}, nil)
+	_, err = s.Agent.Run(ctx, x.ID, code(sandboxtest.Spin()), api.RunOptions{Key: "k-2"}, nil)
 	wantCode(t, "the first runs", err, api.CodeKeyInUse)
-	same, err := s.Agent.Start(ctx, x.ID, code(Spin()), api.RunOptions{Key: "k-2"})
+	same, err := s.Agent.Start(ctx, x.ID, code(sandboxtest.Spin()), api.RunOptions{Key: "k-2"})
 	must(t, err)
 	if same.ID != spin.ID {
 		t.Errorf("started twice: %s, %s", spin.ID, same.ID)
@@ -52,7 +52,7 @@ func idempotency(t *testing.T, s Subject) {
 	ids := map[string]bool{}
 	for range 8 {
 		wg.Go(func() {
-			r, err := s.Agent.Start(ctx, x.ID, code(Print("x")), api.RunOptions{Key: "k-3"})
+			r, err := s.Agent.Start(ctx, x.ID, code(sandboxtest.Print("x")), api.RunOptions{Key: "k-3"})
 			if err != nil {
 				t.Error(err)
 				return
@@ -69,7 +69,7 @@ func idempotency(t *testing.T, s Subject) {
 	if s.Other != nil {
 		y := open(t, s.Other, api.SessionRequest{})
 		ended(t, first, "ok")
-		if _, err := s.Other.Run(ctx, y.ID, code(Print("mine")), key, nil); err != nil {
+		if _, err := s.Other.Run(ctx, y.ID, code(sandboxtest.Print("mine")), key, nil); err != nil {
 			t.Errorf("the key of another credential: %v", err)
 		}
 	}
@@ -78,7 +78,7 @@ func idempotency(t *testing.T, s Subject) {
 func oneShot(t *testing.T, s Subject) {
 	ctx := within(t)
 	r, err := s.Agent.Run(ctx, "", api.RunRequest{
-		Code: code(ReadFile("in.txt")).Code, Files: []api.InlineFile{{Path: "in.txt", Text: "from the request"}},
+		Code: code(sandboxtest.ReadFile("in.txt")).Code, Files: []api.InlineFile{{Path: "in.txt", Text: "from the request"}},
 	}, api.RunOptions{}, nil)
 	must(t, err)
 	ended(t, r, "ok")
@@ -100,9 +100,9 @@ func oneShot(t *testing.T, s Subject) {
 	found, err := s.Agent.FindRun(ctx, r.ID, api.FindOptions{})
 	must(t, err)
 	ended(t, found, "ok")
-	began, err := s.Agent.Start(ctx, "", code(Print("x")), api.RunOptions{Key: "shot"})
+	began, err := s.Agent.Start(ctx, "", code(sandboxtest.Print("x")), api.RunOptions{Key: "shot"})
 	must(t, err)
-	again, err := s.Agent.Start(ctx, "", code(Print("x")), api.RunOptions{Key: "shot"})
+	again, err := s.Agent.Start(ctx, "", code(sandboxtest.Print("x")), api.RunOptions{Key: "shot"})
 	must(t, err)
 	if began.ID != again.ID {
 		t.Error("one key ran twice")
@@ -140,7 +140,7 @@ func badRuns(t *testing.T, s Subject) {
 	// A session takes so many and no more.
 	var busy int
 	for range 14 {
-		if _, err := s.Agent.Start(ctx, x.ID, code(Spin()), api.RunOptions{}); err != nil {
+		if _, err := s.Agent.Start(ctx, x.ID, code(sandboxtest.Spin()), api.RunOptions{}); err != nil {
 			wantCode(t, "too many runs", err, api.CodeBusy)
 			busy++
 		}
@@ -156,9 +156,9 @@ func listOfRuns(t *testing.T, s Subject) {
 	x, y := open(t, s.Agent, api.SessionRequest{}), open(t, s.Agent, api.SessionRequest{})
 	var want []string
 	for range 3 {
-		want = append(want, run(t, s.Agent, x.ID, Print("x")).ID)
+		want = append(want, run(t, s.Agent, x.ID, sandboxtest.Print("x")).ID)
 	}
-	run(t, s.Agent, y.ID, Print("y"))
+	run(t, s.Agent, y.ID, sandboxtest.Print("y"))
 	first, err := s.Agent.Runs(ctx, x.ID, api.Page{Limit: 2})
 	must(t, err)
 	if len(first.Runs) != 2 || first.Next == "" || first.Runs[0].ID != want[2] || first.Runs[0].Stdout.Text != "" || first.Runs[0].Cause != "ok" || first.Runs[0].Stdout.TotalBytes != 2 {
@@ -189,7 +189,7 @@ func watch(t *testing.T, s Subject) {
 	}
 	x := open(t, s.Agent, api.SessionRequest{Name: "seen"})
 	mine.await(ctx, t, api.EventSession)
-	r := run(t, s.Agent, x.ID, Print("x"))
+	r := run(t, s.Agent, x.ID, sandboxtest.Print("x"))
 	must(t, s.Agent.CloseSession(ctx, x.ID))
 	for closed := false; !closed; {
 		mine.await(ctx, t, api.EventSession)

