@@ -91,24 +91,24 @@ func (h *homes) of(p Peer, ss *sdk.ServerSession) (*home, error) {
 	return made, nil
 }
 
-func (h *homes) forget(key string) *home {
+func (h *homes) forget(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	known := h.all[key]
 	delete(h.all, key)
-	return known
 }
 
-// end closes the brig session of an MCP session whose client said goodbye.
-func (h *homes) end(mcpSession string) {
-	known := h.forget("session " + mcpSession)
-	if known == nil {
-		return
-	}
+func (h *homes) find(key string) *home {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.all[key]
+}
+
+// end closes the brig session of a client that said goodbye.
+func (h *homes) end(known *home) {
 	h.s.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.s.ctx), 15*time.Second)
 		defer cancel()
-		_ = known.close(ctx)
+		_ = known.close(ctx) // what brig could not close it has in its log
 	})
 }
 

@@ -89,10 +89,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.stateful.ServeHTTP(w, r)
 		return
 	}
+	// It is looked up before: when the MCP session has ended nobody knows it any more.
+	home := h.s.homes.find("session " + id)
 	said := &status{ResponseWriter: w}
 	h.stateful.ServeHTTP(said, r)
-	if said.code == http.StatusNoContent {
-		h.s.homes.end(id)
+	if said.code == http.StatusNoContent && home != nil {
+		h.s.homes.end(home)
 	}
 }
 
