@@ -323,3 +323,42 @@ func TestEndDuringARun(t *testing.T) {
 		t.Error("the log has an escape in it")
 	}
 }
+
+// BenchmarkUp is from the start of the process to the line that it is ready: at most
+// 300 ms are promised.
+func BenchmarkUp(b *testing.B) {
+	dir := b.TempDir()
+	program, err := copyBinary(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		c := exec.Command(program, "up", "--headless")
+		c.Dir = dir
+		c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "EXECUTION_BACKEND=host", "BRIG_SERVER_LISTEN=127.0.0.1:0"}
+		pipe, err := c.StderrPipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			b.Fatal(err)
+		}
+		lines := bufio.NewReader(pipe)
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				b.Fatal(err)
+			}
+			if strings.HasPrefix(line, "brig: ready ") {
+				break
+			}
+		}
+		b.StopTimer()
+		_ = c.Process.Signal(syscall.SIGTERM)
+		_, _ = io.Copy(io.Discard, lines)
+		if err := c.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
