@@ -3,6 +3,7 @@ package service
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 
 	"brig/orchestrator/api"
 	"brig/orchestrator/workspace"
@@ -34,7 +36,7 @@ func (v *view) WriteArchive(ctx context.Context, session, prefix string, f api.A
 	} else if prefix, err = workspace.Clean(prefix); err != nil {
 		return api.ArchiveResult{}, fileProblem(err)
 	}
-	u := &unpacking{w: w, bulk: w.Bulk(), prefix: prefix, most: 2 * w.Limits().Bytes}
+	u := &unpacking{w: w, bulk: w.Bulk(), prefix: prefix, most: 2 * w.Limits().Bytes, small: newSmall()}
 	u.result.Skipped = []api.ArchiveSkipped{}
 	defer u.bulk.Close()
 	switch content = while(ctx, content); f {
@@ -46,6 +48,9 @@ func (v *view) WriteArchive(ctx context.Context, session, prefix string, f api.A
 		err = u.zip(content)
 	default:
 		return api.ArchiveResult{}, api.NewProblem(api.CodeInvalid, "there is no such format of archives", "send tar, tar.gz or zip")
+	}
+	if smallErr := u.small.settle(); err == nil {
+		err = smallErr
 	}
 	// What was unpacked stays, whatever came then: so it has to be on the disk.
 	if syncErr := u.bulk.Sync(); err == nil && syncErr != nil {
@@ -64,8 +69,11 @@ type unpacking struct {
 	prefix  string
 	most    int64 // bytes that all members together may have, those that are skipped included
 	members int
-	result  api.ArchiveResult
-	unnamed int // skipped beyond those that are named
+	small   *small
+
+	mu      sync.Mutex
+	result  api.ArchiveResult // guarded by mu, as unnamed
+	unnamed int               // skipped beyond those that are named
 }
 
 // partly says in an error what had been unpacked before it.
@@ -80,6 +88,8 @@ func (u *unpacking) partly(err error) error {
 }
 
 func (u *unpacking) skip(name, reason string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	if len(u.result.Skipped) >= namedMost {
 		u.unnamed++
 		return
@@ -118,6 +128,11 @@ func (u *unpacking) dir(name string) error {
 	if !ok {
 		return nil
 	}
+	if u.small.meets(at) {
+		if err := u.small.settle(); err != nil {
+			return err
+		}
+	}
 	return u.over(name, u.bulk.Mkdir(at))
 }
 
@@ -136,10 +151,32 @@ func (u *unpacking) file(name string, size int64, mode fs.FileMode, content io.R
 			return fileProblem(err)
 		}
 	}
-	n, err := u.bulk.Put(at, content, mode.Perm()&0o755|0o600)
+	mode = mode.Perm()&0o755 | 0o600
+	if u.small.meets(at) {
+		if err := u.small.settle(); err != nil {
+			return err
+		}
+	}
+	if size > smallMost {
+		return u.put(name, at, mode, content)
+	}
+	head, err := io.ReadAll(io.LimitReader(content, smallMost+1))
+	if err != nil {
+		return u.over(name, &workspace.Error{Op: "put", Why: "reading it failed", Err: err})
+	}
+	if len(head) > smallMost { // it is larger than it says
+		return u.put(name, at, mode, io.MultiReader(bytes.NewReader(head), content))
+	}
+	return u.small.do(at, func() error { return u.put(name, at, mode, bytes.NewReader(head)) })
+}
+
+func (u *unpacking) put(name, at string, mode fs.FileMode, content io.Reader) error {
+	n, err := u.bulk.Put(at, content, mode)
 	if err != nil {
 		return u.over(name, err)
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.result.Files++
 	u.result.Bytes += n
 	return nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"syscall"
 )
 
@@ -12,19 +13,25 @@ import (
 // nil one remembers nothing.
 type dirs struct {
 	w     *Workspace
-	names map[string]struct{}
+	mu    sync.Mutex
+	names map[string]struct{} // guarded by mu
 }
 
-func (w *Workspace) freshDirs() *dirs { return &dirs{w, make(map[string]struct{})} }
+func (w *Workspace) freshDirs() *dirs { return &dirs{w: w, names: make(map[string]struct{})} }
 
 func (d *dirs) changed(name string) {
-	if d != nil {
-		d.names[name] = struct{}{}
+	if d == nil {
+		return
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.names[name] = struct{}{}
 }
 
 // sync brings them to the disk. One that is gone by now has nothing to bring.
 func (d *dirs) sync() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for name := range d.names {
 		dir, err := openSub(d.w.root, name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -72,12 +79,14 @@ func SyncDir(dir string) error {
 }
 
 // Bulk puts many files and brings their directories to the disk only once, with
-// Sync. It is for one goroutine.
+// Sync. Its methods may be called at the same time.
 type Bulk struct {
 	w    *Workspace
 	dirs *dirs
-	done func()
-	left int // puts before the workspace is measured again
+
+	mu   sync.Mutex
+	done func() // guarded by mu, as left
+	left int    // puts before the workspace is measured again
 }
 
 // bulkMeasure is how many puts of a bulk share a measurement: code may write meanwhile.
@@ -94,12 +103,19 @@ func (b *Bulk) Put(name string, r io.Reader, mode fs.FileMode) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	b.count()
+	written, err := b.w.put(clean, r, mode, putting{dirs: b.dirs})
+	return written.Bytes, err
+}
+
+// count has the workspace measured again once in a while.
+func (b *Bulk) count() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.left--; b.left < 0 {
 		b.done()
 		b.done, b.left = b.w.Batch(), bulkMeasure
 	}
-	written, err := b.w.put(clean, r, mode, putting{dirs: b.dirs})
-	return written.Bytes, err
 }
 
 // Mkdir makes a directory and its parents; one that is there already stays as it is.
@@ -126,4 +142,8 @@ func (b *Bulk) Mkdir(name string) error {
 func (b *Bulk) Sync() error { return b.w.fail("put", "", b.dirs.sync()) }
 
 // Close ends the bulk; it is idempotent.
-func (b *Bulk) Close() { b.done() }
+func (b *Bulk) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done()
+}
