@@ -23,6 +23,8 @@ type call struct {
 	note string
 	// waits says that the run was begun by an earlier call: the end of this one is not its end.
 	waits bool
+	// turned says that nobody reads the answer any more.
+	turned bool
 }
 
 // made turns the work of a tool into a handler: the time is bounded, an error becomes

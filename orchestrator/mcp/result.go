@@ -86,6 +86,11 @@ func (c *call) ended(r api.Run) *sdk.CallToolResult {
 	if a.Note != "" {
 		notes = append(notes, a.Note)
 	}
+	if !c.turned {
+		if note := c.s.memory.remarked(c.peer, r.Session); note != "" {
+			notes = append(notes, note)
+		}
+	}
 	if r.DisplaysDropped > 0 {
 		notes = append(notes, fmt.Sprintf("%d more figures or results were too many or too large to be kept", r.DisplaysDropped))
 	}

@@ -80,9 +80,6 @@ func run(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 		}
 		var err error
 		begun, err = c.brig.Start(ctx, session, r, api.RunOptions{})
-		if note := c.s.memory.remarked(c.peer, begun.Session); err == nil && note != "" {
-			c.note = note
-		}
 		return err
 	})
 	if err != nil {
@@ -195,11 +192,14 @@ func (c *call) await(ctx context.Context, r api.Run, wait time.Duration, told *t
 	late, done := context.WithTimeout(context.WithoutCancel(ctx), afterInterrupt+2*afterCancel)
 	defer done()
 	if ctx.Err() != nil && context.Cause(ctx) != errCallTime && !c.waits {
-		answer, err := c.cancel(late, r.ID)
 		// The client has turned away: what it has to know it is told with the next run.
+		c.turned = true
+		settled, lost := c.s.memory.remark(c.peer, r.Session), ""
+		answer, err := c.cancel(late, r.ID)
 		if o, ok := structuredOf(answer).(outcome); ok && o.Variables != "" && o.Variables != "kept" {
-			c.s.memory.remark(c.peer, o.Session, "the run that you cancelled did not let go, so the interpreter was ended: its variables are gone, the files are there")
+			lost = "the run that you cancelled did not let go, so the interpreter was ended: its variables are gone, the files are there"
 		}
+		settled(lost)
 		return answer, err
 	}
 	now, err := c.brig.FindRun(late, r.ID, api.FindOptions{})
