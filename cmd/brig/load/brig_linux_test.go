@@ -84,8 +84,10 @@ func newBrig(t *testing.T, backend string, settings ...string) *brig {
 		t.Fatal(err)
 	}
 	b := &brig{t: t, dir: dir, runtime: filepath.Join(dir, "r", "brig")}
-	b.env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "HOME=" + dir, "BRIG_SERVER_LISTEN=127.0.0.1:0", "BRIG_DOCKER_TIER=core",
-		"BRIG_EXECUTION_BACKEND=" + backend, "BRIG_EXECUTION_FALLBACK=none"}
+	b.env = []string{
+		"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "HOME=" + dir, "BRIG_SERVER_LISTEN=127.0.0.1:0", "BRIG_DOCKER_TIER=core",
+		"BRIG_EXECUTION_BACKEND=" + backend, "BRIG_EXECUTION_FALLBACK=none",
+	}
 	for name, at := range map[string]string{"CONFIG_HOME": "c", "STATE_HOME": "s", "DATA_HOME": "d", "CACHE_HOME": "h", "RUNTIME_DIR": "r"} {
 		b.env = append(b.env, "XDG_"+name+"="+filepath.Join(dir, at))
 		if err := os.Mkdir(filepath.Join(dir, at), 0o700); err != nil {
