@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"brig/images"
 	"brig/orchestrator/api"
-	"brig/orchestrator/audit"
 	"brig/orchestrator/config"
 	"brig/orchestrator/mcp"
 	"brig/orchestrator/sandbox"
@@ -97,7 +96,7 @@ func (d *daemon) build(ctx context.Context) (err error) {
 	}
 	d.store = d.a.store
 	d.store.SetRetention(retentionOf(s.Config))
-	if err = d.record(ctx, "began"); err != nil {
+	if err = d.record(ctx, "began", strings.Join(problems, "; ")); err != nil {
 		return err
 	}
 	d.service, err = service.New(service.Options{
@@ -113,15 +112,6 @@ func (d *daemon) build(ctx context.Context) (err error) {
 	}
 	agent := service.Caller{ID: "agent", Via: "mcp", Approval: api.ApprovedByProfile}
 	d.tools, err = mcp.New(mcp.Options{Brig: d.service.As(agent), Version: readVersion().Version, Session: d.toolSession})
-	return err
-}
-
-// record puts the beginning or the end of this brig into the audit log.
-func (d *daemon) record(ctx context.Context, event string) error {
-	v := readVersion()
-	_, err := d.a.audit.Append(ctx, audit.Entry{Kind: audit.KindBrig, Actor: "brig", Data: audit.EventData{
-		Event: event, Values: map[string]any{"version": v.Version, "commit": v.Commit, "pid": os.Getpid(), "profile": d.settings.Load().Config.Permissions.Profile},
-	}})
 	return err
 }
 
@@ -165,7 +155,7 @@ func (d *daemon) close(ctx context.Context) error {
 	}
 	if d.a != nil {
 		if d.a.audit != nil {
-			errs = append(errs, d.record(context.WithoutCancel(ctx), "ended"))
+			errs = append(errs, d.record(context.WithoutCancel(ctx), "ended", ""))
 		}
 		errs = append(errs, d.a.close(ctx))
 	}

@@ -22,6 +22,10 @@ func (d *daemon) reload() {
 		next.Sources[key] = old.Sources[key]
 		d.log.Warn().Str("key", key).Msg("this setting takes a new start")
 	}
+	if err := d.recordSettings(context.Background(), old.Loaded, next.Loaded); err != nil {
+		d.log.Error().Err(err).Msg("the change of settings cannot be written down, the earlier ones stay in force")
+		return
+	}
 	if err := d.a.orchestrator.Reconfigure(next.Config); err != nil {
 		d.log.Error().Err(err).Msg("the settings cannot be put in force, the earlier ones stay")
 		return

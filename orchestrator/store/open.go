@@ -201,7 +201,7 @@ func (s *Store) damage(ctx context.Context, verdict string) *unusable {
 		})
 		_ = c.Close() // gives it back
 	}
-	return &unusable{"damaged", "it is damaged: " + verdict}
+	return &unusable{"damaged", "it is damaged: " + strings.Join(strings.Fields(strings.TrimPrefix(verdict, "*** in database main ***")), " ")}
 }
 
 // prepare sets the journal, migrates and makes sure whose the file is.
