@@ -21,17 +21,23 @@ import (
 // TestScriptsThroughBrig runs scripts that know nothing of it with a brig beside them
 // that stays: what they see has to be the same, to the last line.
 func TestScriptsThroughBrig(t *testing.T) {
-	throughBrig(t, "testdata/script", []string{"run", "out", "files", "figures", "json", "source"})
+	throughBrig(t, "testdata/script", true, "run", "out", "files", "figures", "json", "limits", "flags")
+}
+
+// TestScriptsBesideBrig runs scripts with settings that the brig that stays does not
+// have: what they ask for is what they get.
+func TestScriptsBesideBrig(t *testing.T) {
+	throughBrig(t, "testdata/script", false, "refused", "loopback", "unsandboxed", "source")
 }
 
 // TestDaemonScripts runs what is about the brig that stays.
 func TestDaemonScripts(t *testing.T) {
-	throughBrig(t, "testdata/script/daemon", nil)
+	throughBrig(t, "testdata/script/daemon", true)
 }
 
 // throughBrig runs scripts of a directory, all or those named, each with a brig that
-// stays in its own directories.
-func throughBrig(t *testing.T, dir string, only []string) {
+// stays in its own directories. through: some of their code has to run in that one.
+func throughBrig(t *testing.T, dir string, through bool, only ...string) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		sandboxtest.Skip(t, "python3 on PATH", "none")
@@ -54,7 +60,7 @@ func throughBrig(t *testing.T, dir string, only []string) {
 			if err := giveToOrdinary(env.WorkDir); err != nil {
 				return err
 			}
-			stop, err := startBrig(env, copied)
+			stop, err := startBrig(env, copied, through)
 			if err == nil {
 				env.Defer(stop)
 			}
@@ -72,7 +78,7 @@ func throughBrig(t *testing.T, dir string, only []string) {
 
 // startBrig starts a brig that stays, with the script's environment, and waits until
 // it answers.
-func startBrig(env *testscript.Env, executable string) (stop func(), err error) {
+func startBrig(env *testscript.Env, executable string, through bool) (stop func(), err error) {
 	link := filepath.Join(env.WorkDir, ".home", "brig") // under that name it is brig
 	if err := os.Symlink(executable, link); err != nil {
 		return nil, err
@@ -97,7 +103,7 @@ func startBrig(env *testscript.Env, executable string) (stop func(), err error) 
 		}
 		// A script that passes because nothing was handed over shows nothing.
 		log, err := os.ReadFile(filepath.Join(env.WorkDir, ".home", "state", "brig", "log", "brig.log"))
-		if n := bytes.Count(log, []byte(`"run ended"`)); err != nil || n == 0 {
+		if n := bytes.Count(log, []byte(`"run ended"`)); through && (err != nil || n == 0) {
 			env.T().Log("no code ran in the brig that stays: ", err, said.String())
 			env.T().FailNow()
 		}

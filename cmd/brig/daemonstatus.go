@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,8 +12,9 @@ import (
 	"brig/orchestrator/sandbox"
 )
 
-// This file is what status and doctor say about the brig that stays. Where one runs,
-// where code would run is for it to say; what is on the machine is looked at as always.
+// This file is what status and doctor say about the brig that stays. Where one runs with
+// the same settings, where code would run is for it to say; what is on the machine is
+// looked at as always.
 
 // brigAnswer is the brig that stays, in --json.
 type brigAnswer struct {
@@ -76,9 +78,17 @@ func (b *brigAnswer) String() string {
 	if b.Address != "" {
 		where = " at " + b.Address
 	}
-	return fmt.Sprintf("stays%s since %s: %d of %s, %d running", where, b.Started.Local().Format("2006-01-02 15:04"),
+	text := fmt.Sprintf("stays%s since %s: %d of %s, %d running", where, b.Started.Local().Format("2006-01-02 15:04"),
 		b.Sessions, count(b.Limit, "session"), b.Running)
+	if b.Differs != "" {
+		text += "; code of agents runs there in: " + cmp.Or(string(b.resolution.Resolved), "nothing")
+	}
+	return text
 }
+
+// decides tells that code of a command here runs as the brig that stays says: its
+// settings are the same.
+func (b *brigAnswer) decides() bool { return b != nil && b.Differs == "" }
 
 // warm is how the pool stands.
 func (b *brigAnswer) warm() string {

@@ -160,7 +160,7 @@ func (p *program) examine(ctx context.Context, r *report) {
 	wg.Go(func() { p.examineEngine(ctx, &engine, a, settings) })
 	wg.Go(func() { examineBackend(ctx, &host, a.host, settings.Config.BaseFor(sandbox.Host)) })
 	wg.Go(func() {
-		if stays != nil {
+		if stays.decides() {
 			now = stays.resolution
 		} else if resolution, err := a.orchestrator.Resolve(ctx, ""); err != nil {
 			result.blame("result", "backend", stateProblem, err)

@@ -23,8 +23,8 @@ func (p *program) statusCommand() *cobra.Command {
 		Short: "Where code would run now, why, and what holds there",
 		Long: `Show which backend is configured and which one would be used now, why, and what
 each layer of containment would be there. It is a forecast: what held for a run
-is on its own result (brig run --json). Where a brig runs that stays (brig up), it
-is asked.
+is on its own result (brig run --json). Where a brig runs that stays (brig up) and
+has the same settings, it is asked.
 
 Exit status 0 if code would run, also after a self-test that brig run would make
 first, 125 if it would be refused.`,
@@ -37,7 +37,7 @@ first, 125 if it would be refused.`,
 
 // statusAnswer is the one object of "brig status --json".
 type statusAnswer struct {
-	Brig       *brigAnswer             `json:"brig,omitempty"` // the one that stays; where code would run is for it to say
+	Brig       *brigAnswer             `json:"brig,omitempty"` // the one that stays
 	Resolution orchestrator.Resolution `json:"resolution"`
 	Endpoint   string                  `json:"endpoint,omitempty"`
 	Source     string                  `json:"source,omitempty"`
@@ -81,7 +81,7 @@ func (p *program) lookAround(ctx context.Context, settings settings, a *assembly
 		return s, err
 	}
 	var r orchestrator.Resolution
-	if s.Brig != nil {
+	if s.Brig.decides() {
 		r = s.Brig.resolution
 	} else if r, err = a.orchestrator.Resolve(ctx, ""); err != nil {
 		return s, err
@@ -98,7 +98,7 @@ func (p *program) lookAround(ctx context.Context, settings settings, a *assembly
 		if b.Kind() != sandbox.Docker { // which has its own below engine
 			s.Remarks = u.Warnings
 		}
-		if s.Brig != nil {
+		if s.Brig.decides() {
 			s.Layers = s.Brig.layers
 		} else if s.Layers, err = b.Capabilities(ctx, settings.Config.BaseFor(b.Kind())); err != nil {
 			return s, fmt.Errorf("ask what %s can enforce: %w", r.Resolved, err)
