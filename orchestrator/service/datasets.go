@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,10 @@ func (v *view) PutDataset(ctx context.Context, session, name string, r api.Datas
 			if old.Name == name && !d.Registered.After(old.Registered.Add(time.Millisecond)) {
 				d.Registered = old.Registered.Add(time.Millisecond)
 			}
+		}
+		// Their list has to fit into what an interpreter takes.
+		if len(mustJSON(tablesOf(append(slices.Clone(before), d)))) > wire.MaxTablesBytes {
+			return store.ErrTooMany
 		}
 		return v.s.options.Store.PutDataset(ctx, d)
 	})
