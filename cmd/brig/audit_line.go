@@ -10,6 +10,9 @@ import (
 	"brig/orchestrator/audit"
 )
 
+// shownValues is how much of a line's values a person is shown, in bytes.
+const shownValues = 400
+
 // told is what a person reads of a line's data; --json has all of it.
 type told struct {
 	Event   string       `json:"event"`
@@ -24,6 +27,8 @@ type told struct {
 	Segment string       `json:"segment"`
 	Code    *audit.Code  `json:"code"`
 	Where   *audit.Where `json:"where"`
+	// Values are shown as they stand, cut short.
+	Values json.RawMessage `json:"values"`
 }
 
 // auditLine is one line of the log for people, safe for a terminal.
@@ -55,6 +60,11 @@ func (p *program) auditLine(x audit.Line) string {
 		add("", whereLine(*w))
 	}
 	add("", firstOf(d.Detail, d.Reason))
+	if n := len(d.Values); n > shownValues {
+		add("", string(d.Values[:shownValues])+"…")
+	} else {
+		add("", string(d.Values))
+	}
 	return strings.Join(parts, " ")
 }
 
