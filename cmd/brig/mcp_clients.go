@@ -131,18 +131,21 @@ func codexFile(lookup func(string) (string, bool)) string {
 	return below(homeOf(lookup), ".codex", "config.toml")
 }
 
-// server is how a client starts this brig. Clients pass little of the environment on,
+// mcpServer is how a client starts this brig. Clients pass little of the environment on,
 // so that what says where brig's own files are goes with the entry.
-func (p *program) mcpServer(executable string, session string) mcpServer {
+func (p *program) mcpServer(executable string, o mcpInstallOptions) mcpServer {
 	s := mcpServer{Command: executable, Args: []string{"mcp"}, Env: map[string]string{}}
-	if session != "" {
-		s.Args = append(s.Args, "--session", session)
+	if o.session != "" {
+		s.Args = append(s.Args, "--session", o.session)
+	}
+	if o.project {
+		return s // the file may be shared with others, whose directories are elsewhere
 	}
 	for _, name := range []string{
-		"BRIG_CONFIG", "CODEX_HOME", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_HOST",
+		"BRIG_CONFIG", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_HOST",
 		"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
 	} {
-		if v := p.env(name); v != "" && name != "CODEX_HOME" {
+		if v := p.env(name); v != "" {
 			s.Env[name] = v
 		}
 	}

@@ -92,10 +92,7 @@ func (p *program) mcpInstall(name string, names []string, o mcpInstallOptions) e
 	if err != nil {
 		return fmt.Errorf("find brig's own file: %w", err)
 	}
-	server := p.mcpServer(executable, o.session)
-	if o.project {
-		server.Env = nil // the file may be shared with others, whose directories are elsewhere
-	}
+	server := p.mcpServer(executable, o)
 	file, err := p.mcpFile(*client, o.project)
 	if err != nil {
 		return err
@@ -271,7 +268,7 @@ func (p *program) mcpClientList(o mcpInstallOptions) error {
 		row := mcpKnown{Client: c.Name, Title: c.Title, File: file}
 		if _, err := os.Stat(file); err == nil {
 			row.Exists = true
-			done, err := c.install(file, p.mcpServer(executable, o.session), true)
+			done, err := c.install(file, p.mcpServer(executable, o), true)
 			if err != nil {
 				row.Problem = because(err)
 			}

@@ -12,7 +12,7 @@ import (
 
 // lastAnswers bounds how long answers are waited for after the end of the input: a
 // client that wrote everything and closed gets them, one that is gone holds nothing up.
-const lastAnswers = 2 * time.Second
+const lastAnswers = 5 * time.Second
 
 // Serve speaks MCP on a pair of streams, one JSON-RPC message a line, until in ends,
 // out is closed, or ctx ends. The first two are how a client says goodbye and no error.
