@@ -19,6 +19,7 @@ func stateCases() []testCase {
 		{name: "Variables", run: caseVariables},
 		{name: "Reset", run: caseReset},
 		{name: "Checkpoint", run: caseCheckpoint},
+		{name: "Tables", run: caseTables},
 		{name: "Busy", run: caseBusy},
 		{name: "BesideARun", run: caseBesideARun},
 		{name: "UnknownOp", run: caseUnknownOp},
@@ -46,6 +47,24 @@ func caseReset(t *testing.T, s *suite) {
 	if o := b.run(t, Program{Show("reset_me")}); o.exit.Exception == nil || o.exit.Exception.Name != "NameError" {
 		t.Errorf("after a reset: %s, stdout %q", describe(o.exit), head(o.stdout))
 	}
+	b.usable(t)
+}
+
+// caseTables: the list of datasets is taken at any time, and what is no such list is
+// refused. That code finds them is for the tests of the runner, which has the readers.
+func caseTables(t *testing.T, s *suite) {
+	b := s.any(t)
+	list := wire.Control{Op: wire.OpTables}
+	for _, text := range []string{`[{"name":"one","path":"one.csv","format":"csv","active":true,"version":1}]`, `[]`} {
+		if _, err := b.Call(limited(t), list, strings.NewReader(text), nil); err != nil {
+			t.Errorf("tables %s: %v", text, err)
+		}
+		b.usable(t)
+	}
+	_, err := b.Call(limited(t), list, strings.NewReader(`{}`), nil)
+	refused(t, "what is no list", err, wire.CodeInvalid)
+	_, err = b.Call(limited(t), list, nil, nil)
+	refused(t, "no list", err, wire.CodeInvalid)
 	b.usable(t)
 }
 
