@@ -247,7 +247,7 @@ func (v *view) checkLimits(l *api.LimitsRequest, at string) error {
 		asked, least, most int64
 		unit               string
 	}{
-		{"memory_bytes", l.MemoryBytes, 32 << 20, most.Memory, "bytes (limits.memory)"},
+		{"memory_bytes", l.MemoryBytes, 64 << 20, most.Memory, "bytes (limits.memory)"},
 		{"processes", int64(l.Processes), 16, int64(most.Processes), "processes and threads (limits.processes)"},
 		{"milli_cpu", int64(l.MilliCPU), 50, int64(most.MilliCPU), "thousandths of a core (limits.cpus)"},
 		{"workspace_bytes", l.WorkspaceBytes, 64 << 10, most.Workspace, "bytes (limits.workspace)"},

@@ -67,6 +67,7 @@ type Service struct {
 
 	settled chan struct{} // closed when what earlier brigs left has been seen to
 	dirty   dirty         // sessions that are to be told of
+	looking sync.Mutex    // one look where code would run at a time
 
 	mu       sync.Mutex
 	closing  bool // guarded by mu, as everything below

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,9 +22,24 @@ const (
 	pageMost, pageUsual = 1000, 100
 )
 
+// listBound is how long a list waits for sessions that are being taken over.
+const listBound = 3 * time.Second
+
 // Sessions are sorted by the time when they were opened, the oldest first.
 func (v *view) Sessions(ctx context.Context, p api.Page) (api.SessionList, error) {
 	out := api.SessionList{Sessions: []api.Session{}}
+	after, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+	if err != nil {
+		return out, invalid("query.cursor", "it is of no page of this list")
+	}
+	patience := time.NewTimer(listBound)
+	defer patience.Stop()
+	select {
+	case <-v.s.settled:
+	case <-patience.C: // an engine that hangs keeps nobody from seeing the others
+	case <-ctx.Done():
+		return out, v.s.problem(context.Cause(ctx))
+	}
 	var all []api.Session
 	for _, x := range v.visible() {
 		all = append(all, v.s.describe(x))
@@ -32,11 +48,11 @@ func (v *view) Sessions(ctx context.Context, p api.Page) (api.SessionList, error
 	slices.SortFunc(all, func(a, b api.Session) int { return strings.Compare(place(a), place(b)) })
 	limit := min(cmp.Or(max(p.Limit, 0), pageUsual), pageMost)
 	for _, s := range all {
-		if p.Cursor != "" && place(s) <= p.Cursor {
+		if place(s) <= string(after) {
 			continue
 		}
 		if len(out.Sessions) == limit {
-			out.Next = place(out.Sessions[limit-1])
+			out.Next = base64.RawURLEncoding.EncodeToString([]byte(place(out.Sessions[limit-1])))
 			break
 		}
 		out.Sessions = append(out.Sessions, s)

@@ -54,9 +54,8 @@ func (v *view) Status(ctx context.Context) (api.Status, error) {
 		out.Problems = append(out.Problems, v.s.problems...)
 		v.s.mu.Unlock()
 	}
-	if t, err := v.FindSelftest(ctx, "", api.FindOptions{}); err == nil {
-		t.Report = nil
-		out.Selftest = &t
+	if tests, err := v.Selftests(ctx, api.Page{Limit: 1}); err == nil && len(tests.Selftests) > 0 {
+		out.Selftest = &tests.Selftests[0]
 	}
 	return out, nil
 }
@@ -140,6 +139,8 @@ func (s *Service) watchResolution() {
 }
 
 func (s *Service) lookWhere() {
+	s.looking.Lock() // an older answer must not come after a newer one
+	defer s.looking.Unlock()
 	ctx, cancel := context.WithTimeout(s.life, watchBound)
 	defer cancel()
 	r, err := s.options.Orchestrator.Resolve(ctx, "")

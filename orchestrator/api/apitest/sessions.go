@@ -96,6 +96,8 @@ func pagesOfSessions(t *testing.T, s Subject) {
 			break
 		}
 	}
+	_, err = s.Agent.Sessions(ctx, api.Page{Cursor: "no cursor"})
+	wantCode(t, "a wrong cursor", err, api.CodeInvalid)
 	if len(want) != 0 || pages != 3 {
 		t.Errorf("%d pages, missing %v", pages, want)
 	}
