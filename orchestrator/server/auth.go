@@ -102,6 +102,21 @@ func (q *request) bearer(r *http.Request) *service.Caller {
 	return nil
 }
 
+// noted puts what a check refuses into the audit log: it is how an attempt of a web
+// page looks. Attempts beyond a few are only counted.
+func (q *request) noted(check func(*http.Request) *api.Problem) func(*http.Request) *api.Problem {
+	return func(r *http.Request) *api.Problem {
+		p := check(r)
+		if p != nil {
+			q.metrics.elsewhere.Inc()
+			if q.limits.strange() == nil {
+				q.record(r.Context(), audit.KindAuth, nobodyID, audit.EventData{Event: "refused", Detail: p.Detail, Values: map[string]string{"request": q.id}})
+			}
+		}
+		return p
+	}
+}
+
 // record notes something in the audit log. That it cannot is no reason to answer
 // otherwise: nothing was let in.
 func (q *request) record(ctx context.Context, kind audit.Kind, who string, data audit.EventData) {

@@ -31,7 +31,7 @@ func (s *Server) chain() http.Handler {
 
 // serve lets a request pass or says why not.
 func (q *request) serve(w *writer, r *http.Request) {
-	for _, check := range []func(*http.Request) *api.Problem{q.form, q.host, q.site, q.media, q.ending, q.authenticate} {
+	for _, check := range []func(*http.Request) *api.Problem{q.form, q.noted(q.host), q.noted(q.site), q.media, q.ending, q.authenticate} {
 		if p := check(r); p != nil {
 			q.refuse(w, r, p)
 			return

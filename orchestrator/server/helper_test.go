@@ -33,7 +33,6 @@ type world struct {
 	bound  Bound
 	agent  string // tokens
 	person string
-	logged *strings.Builder
 }
 
 // newWorld makes a server that does not listen yet; edit may change its options.

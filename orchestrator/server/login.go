@@ -113,7 +113,6 @@ func (q *request) pageCaller(r *http.Request) *service.Caller {
 	for _, c := range cookies[:min(len(cookies), maxCookies)] {
 		hash := sha256.Sum256([]byte(c.Value))
 		if until, ok := q.logins.pages[hash]; ok && time.Now().Before(until) {
-			q.page = true
 			return &service.Caller{Role: service.Operator, ID: operatorID}
 		}
 	}

@@ -18,6 +18,7 @@ type metrics struct {
 	requests    *prometheus.CounterVec
 	seconds     *prometheus.HistogramVec
 	strangers   prometheus.Counter
+	elsewhere   prometheus.Counter
 	connections connections
 	server      *Server
 }
@@ -38,7 +39,10 @@ func newMetrics(s *Server) *metrics {
 			Name: "brig_http_unauthorized_total", Help: "Requests with a wrong credential or none.",
 		}),
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.strangers, collector{s, s.options.Service.Counts},
+	m.elsewhere = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "brig_http_misdirected_total", Help: "Requests for another host or of another site's page.",
+	})
+	m.registry.MustRegister(m.requests, m.seconds, m.strangers, m.elsewhere, collector{s, s.options.Service.Counts},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -30,7 +30,6 @@ type request struct {
 	id     string
 	begun  time.Time
 	caller *service.Caller // nil: nobody was asked for
-	page   bool            // by the cookie of a page
 	route  string          // pattern of the mux
 	code   api.Code        // why it was refused
 }
