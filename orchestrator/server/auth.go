@@ -65,14 +65,14 @@ func (q *request) authenticate(r *http.Request) *api.Problem {
 // audit fills with it.
 func (q *request) unknown(r *http.Request) *api.Problem {
 	q.metrics.strangers.Inc()
-	if p := q.limits.strange(); p != nil {
-		return p
-	}
-	sent := "no credential"
+	sent := "no credential" // which is no guess
 	if r.Header.Get("Authorization") != "" {
 		sent = "an unknown credential"
+		if p := q.limits.strange(); p != nil {
+			return p
+		}
 	}
-	if sent != "no credential" {
+	if sent != "no credential" && q.limits.noticed.Allow() {
 		q.record(r.Context(), audit.KindAuth, nobodyID, audit.EventData{Event: "refused", Detail: sent, Values: map[string]string{"request": q.id}})
 	}
 	return api.NewProblem(api.CodeUnauthorized, sent+" came with the request",
