@@ -71,9 +71,7 @@ func (q *request) unknown(r *http.Request) *api.Problem {
 		if p := q.limits.strange(); p != nil {
 			return p
 		}
-	}
-	if sent != "no credential" && q.limits.noticed.Allow() {
-		q.record(r.Context(), audit.KindAuth, nobodyID, audit.EventData{Event: "refused", Detail: sent, Values: map[string]string{"request": q.id}})
+		q.notice(r.Context(), audit.KindAuth, nobodyID, audit.EventData{Event: "refused", Detail: sent, Values: map[string]string{"request": q.id}})
 	}
 	return api.NewProblem(api.CodeUnauthorized, sent+" came with the request",
 		"send the header Authorization: Bearer and the token of the file agent.token or operator.token in brig's runtime directory, or use a socket there")
@@ -109,18 +107,16 @@ func (q *request) noted(check func(*http.Request) *api.Problem) func(*http.Reque
 		p := check(r)
 		if p != nil {
 			q.metrics.elsewhere.Inc()
-			if q.limits.strange() == nil {
-				q.record(r.Context(), audit.KindAuth, nobodyID, audit.EventData{Event: "refused", Detail: p.Detail, Values: map[string]string{"request": q.id}})
-			}
+			q.notice(r.Context(), audit.KindAuth, nobodyID, audit.EventData{Event: "refused", Detail: p.Detail, Values: map[string]string{"request": q.id}})
 		}
 		return p
 	}
 }
 
-// record notes something in the audit log. That it cannot is no reason to answer
-// otherwise: nothing was let in.
-func (q *request) record(ctx context.Context, kind audit.Kind, who string, data audit.EventData) {
-	if q.options.Audit == nil {
+// notice notes in the audit log what was refused, as far as there is not too much of
+// it. That it cannot is no reason to answer otherwise: nothing was let in.
+func (q *request) notice(ctx context.Context, kind audit.Kind, who string, data audit.EventData) {
+	if q.options.Audit == nil || !q.limits.noticed.Allow() {
 		return
 	}
 	if _, err := q.options.Audit.Note(ctx, audit.Entry{Kind: kind, Actor: who + " through " + q.conn.via(), Data: data}); err != nil {
