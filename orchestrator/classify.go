@@ -70,7 +70,9 @@ func classifyStop(exit wire.Exit, ev evidence) (v verdict, stopped bool) {
 		return verdict{Cause: sandbox.Timeout, Detail: fmt.Sprintf("it was stopped at its limit of %s%s", ev.Limit, byForce(exit, ev))}, true
 	case stopInterrupt:
 		// An interrupt that came too late, or never reached the run, explains nothing.
-		if !ev.Delivered && ev.Seen {
+		// Only what was asked for is reported as interrupted, so that end is an answer to
+		// this interrupt, also where it came before the one that says that it arrived.
+		if !ev.Delivered && ev.Seen && exit.Outcome != wire.OutcomeInterrupted {
 			return verdict{}, false
 		}
 		return verdict{Cause: sandbox.Interrupted, Detail: "it was interrupted" + byForce(exit, ev)}, true

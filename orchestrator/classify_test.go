@@ -78,6 +78,7 @@ func TestClassify(t *testing.T) {
 		{"interrupt by force", hard(signal(9)), stopped(stopInterrupt), sandbox.Interrupted, false, "by force"},
 		{"interrupt that came too late", ok, evidence{Stop: stopInterrupt, Seen: true}, sandbox.OK, true, "-"},
 		{"interrupt that came too late for an exit", status(4), evidence{Stop: stopInterrupt, Seen: true}, sandbox.Exit, true, "status 4"},
+		{"interrupt whose own answer is late", wire.Exit{Outcome: wire.OutcomeInterrupted}, evidence{Stop: stopInterrupt, Seen: true}, sandbox.Interrupted, false, "-"},
 		{"interrupt, silent runner", wire.Exit{}, unseen(stopInterrupt), sandbox.Interrupted, false, "did not answer"},
 		{"cancelled", hard(signal(9)), cancelled, sandbox.Cancelled, false, "the caller went away"},
 		{"emit failed", ok, evidence{Stop: stopEmit, Seen: true, Why: "broken pipe"}, sandbox.Cancelled, false, "broken pipe"},

@@ -158,10 +158,22 @@ func (s *Session) Reset(ctx context.Context) error {
 	if fresh != "" {
 		return nil
 	}
-	if _, err := s.latest().instance.Call(ctx, wire.Control{Op: wire.OpReset}, nil, nil); err != nil {
-		return fmt.Errorf("reset the session: %w", err)
+	for until := time.Now().Add(closeBound); ; {
+		_, err := s.latest().instance.Call(ctx, wire.Control{Op: wire.OpReset}, nil, nil)
+		var refused *wire.CallError
+		if err == nil {
+			return nil
+		}
+		if !errors.As(err, &refused) || refused.Code != wire.CodeBusy || time.Now().After(until) {
+			return fmt.Errorf("reset the session: %w", err)
+		}
+		// Another caller has the variables listed, which takes no turn and not long.
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("reset the session: %w", context.Cause(ctx))
+		case <-time.After(interruptAgain):
+		}
 	}
-	return nil
 }
 
 // Variables lists the user's names. It does not wait: while a run has the

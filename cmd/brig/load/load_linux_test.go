@@ -56,7 +56,8 @@ func TestLoad(t *testing.T) {
 						}
 						began := time.Now()
 						kind, err := m.step(ctx)
-						met.note(kind, err, time.Since(began))
+						met.note(kind, err, time.Since(began)-m.queued)
+						m.queued = 0
 						time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
 					}
 				})
@@ -73,6 +74,7 @@ func TestLoad(t *testing.T) {
 			stop()
 			watching.Wait()
 			report(t, met, early, middle, late)
+			b.closeAll(t, fmt.Sprintf("shared-%s-0", api.Operator))
 			b.down()
 		})
 	}

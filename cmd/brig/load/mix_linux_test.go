@@ -29,7 +29,7 @@ type tally struct {
 	calls    map[string]int // by kind
 	limited  map[api.Code]int
 	problems []string
-	live     []time.Duration // of small runs in a session that lives
+	live     []time.Duration // of small runs in a session that lives, without what they waited for earlier runs
 }
 
 func newTally() *tally { return &tally{calls: map[string]int{}, limited: map[api.Code]int{}} }
@@ -66,6 +66,7 @@ type mixer struct {
 	session string
 	rand    *rand.Rand
 	files   map[string][]byte // its own, as acknowledged
+	queued  time.Duration     // what the latest small run waited for earlier ones
 }
 
 func newMixer(c api.Brig, number int, session string) *mixer {
@@ -125,6 +126,9 @@ func (m *mixer) step(ctx context.Context) (kind string, err error) {
 		return "runs", err
 	case n < 880:
 		_, err := m.Variables(ctx, m.session)
+		if errors.Is(err, &api.Problem{Code: api.CodeConflict}) {
+			err = nil // another client's interrupt has ended the interpreter
+		}
 		return "variables", err
 	case n < 920:
 		r, err := m.Start(ctx, m.session, api.RunRequest{Code: "sum(range(1000))"}, api.RunOptions{Key: fmt.Sprintf("k%d-%d", m.number, m.rand.Uint64())})
@@ -175,6 +179,7 @@ func (m *mixer) step(ctx context.Context) (kind string, err error) {
 func (m *mixer) sum(ctx context.Context) error {
 	n := m.rand.IntN(1000)
 	r, err := m.Run(ctx, m.session, api.RunRequest{Code: fmt.Sprintf("print(sum(range(%d)))", n)}, api.RunOptions{}, nil)
+	m.queued = time.Duration(r.QueuedMs * float64(time.Millisecond))
 	switch {
 	case err != nil || ended(r):
 		return err

@@ -29,6 +29,7 @@ func surface(t *testing.T) (*brig, *api.Client, context.Context) {
 	t.Cleanup(func() {
 		if b.cmd != nil {
 			b.healthy(t, ctx, c)
+			b.closeAll(t, "s")
 			b.down()
 		}
 		c.Close()
