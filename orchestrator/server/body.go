@@ -27,12 +27,14 @@ type pacedBody struct {
 	ended    bool
 }
 
-// body gives the request a body with deadlines.
+// body gives the request a body with deadlines. The first counts from now: before an
+// answer goes out, net/http reads what nobody has read, and would wait for it for ever.
 func (q *request) body(w *writer, r *http.Request) *pacedBody {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
 	b := &pacedBody{ReadCloser: r.Body, deadline: http.NewResponseController(w.ResponseWriter).SetReadDeadline, begun: time.Now(), gap: q.bodyGap}
+	_ = b.deadline(b.begun.Add(b.gap)) // an error is the connection's, which shows itself
 	r.Body = b
 	return b
 }

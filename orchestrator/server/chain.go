@@ -10,9 +10,9 @@ import (
 )
 
 // chain is what every request passes, whatever it asks for, in this order: it is
-// seen (id, log, panics), its form, its host, the site that made it, its media
-// type, whether brig is ending, who sends it, how much that credential may do, and
-// how fast its body has to come. Only then the mux looks at the path.
+// seen (id, log, panics), its body has deadlines, its form, its host, the site that
+// made it, its media type, whether brig is ending, who sends it, and how much that
+// credential may do. Only then the mux looks at the path.
 func (s *Server) chain() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(connKey{}).(*conn)
@@ -31,6 +31,8 @@ func (s *Server) chain() http.Handler {
 
 // serve lets a request pass or says why not.
 func (q *request) serve(w *writer, r *http.Request) {
+	b := q.body(w, r)
+	defer b.finish()
 	for _, check := range []func(*http.Request) *api.Problem{q.form, q.noted(q.host), q.noted(q.site), q.media, q.ending, q.authenticate} {
 		if p := check(r); p != nil {
 			q.refuse(w, r, p)
@@ -43,8 +45,6 @@ func (q *request) serve(w *writer, r *http.Request) {
 		return
 	}
 	defer release()
-	b := q.body(w, r)
-	defer b.finish()
 	q.dispatch(w, r)
 }
 

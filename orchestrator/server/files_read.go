@@ -41,6 +41,9 @@ func (s *surface) readFile(ctx context.Context, in *inReadFile) (*huma.StreamRes
 			return unchanged(f), nil
 		}
 		part, partial, err := in.part(f)
+		if api.IsProblem(err, api.CodeRange) {
+			return s.outside(f, err), nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -83,6 +86,15 @@ func (s *surface) openFile(ctx context.Context, b api.Brig, in *inReadFile, seen
 		}
 		copyOut(w, io.LimitReader(content, length), length)
 	}}, false, nil
+}
+
+// outside refuses a range and says, as RFC 9110 wants it, how much there is.
+func (s *surface) outside(f api.File, err error) *huma.StreamResponse {
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		r, w := humago.Unwrap(c)
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", f.Bytes))
+		s.fail(w, r, err)
+	}}
 }
 
 func fileHeader(w http.ResponseWriter, f api.File) {

@@ -129,6 +129,33 @@ func TestSlowSenders(t *testing.T) {
 	}
 }
 
+// A refusal, and an answer that is sent before the body was read, do not wait for a
+// body that does not come: net/http reads it first.
+func TestBodyThatNeverComes(t *testing.T) {
+	w := newWorld(t)
+	w.bodyGap = 50 * time.Millisecond
+	w.mux.HandleFunc("POST /early", func(out http.ResponseWriter, _ *http.Request) {
+		if err := http.NewResponseController(out).Flush(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.serve(t)
+	for name, c := range map[string]struct {
+		header string
+		want   int
+	}{
+		"another media type": {"Content-Type: text/plain\r\n", http.StatusUnsupportedMediaType},
+		"another site":       {"Origin: http://a.example\r\n", http.StatusForbidden},
+		"a header twice":     {"Origin: null\r\nOrigin: null\r\n", http.StatusBadRequest},
+		"sent early":         {"", http.StatusOK},
+	} {
+		_, in := w.ask(t, "POST", "/early", c.header+"Content-Length: 10\r\n\r\n{")
+		if r := readReply(t, in, "POST"); r == nil || r.StatusCode != c.want {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 func isTimeout(err error) bool {
 	n, ok := err.(interface{ Timeout() bool })
 	return ok && n.Timeout()

@@ -57,7 +57,7 @@ func asProblem(ctx context.Context, err error) *api.Problem {
 // fail answers with a problem where huma has no part.
 func (s *surface) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.stamped(r.Context(), asProblem(r.Context(), err), err)
-	for _, name := range []string{"ETag", "Content-Range", "Content-Disposition", "Last-Modified"} {
+	for _, name := range []string{"ETag", "Content-Disposition", "Last-Modified"} {
 		w.Header().Del(name)
 	}
 	for k, v := range problemHeaders(p) {
@@ -102,7 +102,7 @@ func (s *surface) scrub(ctx huma.Context, _ string, v any) (any, error) {
 	}
 }
 
-// statusCodes are the kinds of problem that huma itself finds.
+// statusCode is the kind of a problem that huma itself finds.
 func statusCode(status int) api.Code {
 	switch status {
 	case http.StatusBadRequest:

@@ -104,9 +104,10 @@ func (s *surface) stream(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	out := &eventWriter{w: w, control: http.NewResponseController(w)}
 	var beating sync.WaitGroup
+	defer beating.Wait() // whatever source does: nothing may write when the handler is gone
+	defer cancel(nil)
 	beating.Go(func() { s.keepAlive(ctx, cancel, out) })
 	err := source(ctx, func(e api.Event) error {
 		if err := out.event(e); err != nil {
