@@ -70,8 +70,8 @@ func (a *audited) run(ctx context.Context, r orchestrator.RunRequest, begin func
 }
 
 // consented writes down that a person accepted less containment, before it counts.
-func (a *assembly) consented(ctx context.Context, actor string) error {
-	_, err := a.audit.Append(ctx, audit.Entry{Kind: audit.KindConsent, Actor: actor, Data: audit.EventData{
+func consented(ctx context.Context, log *audit.Log, actor string) error {
+	_, err := log.Append(ctx, audit.Entry{Kind: audit.KindConsent, Actor: actor, Data: audit.EventData{
 		Event: "accepted", Detail: "on this machine code may run where neither files nor system calls can be confined",
 	}})
 	return err

@@ -21,23 +21,29 @@ import (
 // TestScriptsThroughBrig runs scripts that know nothing of it with a brig beside them
 // that stays: what they see has to be the same, to the last line.
 func TestScriptsThroughBrig(t *testing.T) {
-	throughBrig(t, "testdata/script", true, "run", "out", "files", "figures", "json", "limits", "flags")
+	throughBrig(t, "testdata/script", true, nil, "run", "out", "files", "figures", "json", "limits", "flags")
 }
 
 // TestScriptsBesideBrig runs scripts with settings that the brig that stays does not
 // have: what they ask for is what they get.
 func TestScriptsBesideBrig(t *testing.T) {
-	throughBrig(t, "testdata/script", false, "refused", "loopback", "unsandboxed", "source")
+	throughBrig(t, "testdata/script", false, nil, "refused", "loopback", "unsandboxed", "source")
+}
+
+// TestConsentThroughBrig: the brig that stays finds as little that contains code.
+func TestConsentThroughBrig(t *testing.T) {
+	throughBrig(t, "testdata/script", true, []string{bareVar + "=1"}, "uncontained")
 }
 
 // TestDaemonScripts runs what is about the brig that stays.
 func TestDaemonScripts(t *testing.T) {
-	throughBrig(t, "testdata/script/daemon", true)
+	throughBrig(t, "testdata/script/daemon", true, nil)
 }
 
 // throughBrig runs scripts of a directory, all or those named, each with a brig that
-// stays in its own directories. through: some of their code has to run in that one.
-func throughBrig(t *testing.T, dir string, through bool, only ...string) {
+// stays in its own directories, started with more variables. through: some of their code
+// has to run in that one.
+func throughBrig(t *testing.T, dir string, through bool, vars []string, only ...string) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		sandboxtest.Skip(t, "python3 on PATH", "none")
@@ -60,6 +66,7 @@ func throughBrig(t *testing.T, dir string, through bool, only ...string) {
 			if err := giveToOrdinary(env.WorkDir); err != nil {
 				return err
 			}
+			env.Vars = append(env.Vars, vars...)
 			stop, err := startBrig(env, copied, through)
 			if err == nil {
 				env.Defer(stop)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -113,11 +114,24 @@ func (e *execution) retried(ctx context.Context, c *api.Client, s settings, atte
 		}
 	}
 	if e.o.accept && unaccepted(err) {
+		if err = e.consentThere(ctx, s); err != nil {
+			return err
+		}
 		if e.consent, err = e.p.accept(s.Paths, e.o.json); err == nil {
 			err = attempt()
 		}
 	}
 	return err
+}
+
+// consentThere writes the consent down beside the brig that stays, which is not asked
+// for it: it is the file of consent that counts, for every brig of this machine.
+func (e *execution) consentThere(ctx context.Context, s settings) error {
+	log, _, err := openAudit(ctx, s, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(consented(ctx, log, e.p.self("run")), log.Close())
 }
 
 // verifyThere has the brig that stays test the host sandbox, unless it has: then the

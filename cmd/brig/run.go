@@ -155,7 +155,7 @@ func (p *program) run(parent context.Context, o runOptions) (err error) {
 		}
 	}
 	if o.accept && unaccepted(err) {
-		if err = a.consented(sig.ctx, actor); err != nil {
+		if err = consented(sig.ctx, a.audit, actor); err != nil {
 			return err
 		}
 		if e.consent, err = p.accept(settings.Paths, o.json); err == nil {
