@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"brig/orchestrator/api"
+	"brig/orchestrator/config"
 	"brig/orchestrator/mcp"
 )
 
@@ -110,10 +111,16 @@ func (p *program) mcpTools(ctx context.Context, s settings, session string) (too
 }
 
 // findRuntime looks for the runtime directory where the system has it: clients pass
-// on little of the environment, and a brig that stays would not be found.
+// on little of the environment, and a brig that stays would not be found. One that was
+// started without that variable as well is found as it is.
 func (p *program) findRuntime() {
 	if runtime.GOOS != "linux" || p.env("XDG_RUNTIME_DIR") != "" {
 		return
+	}
+	if paths, err := config.FindPaths(p.lookup); err == nil {
+		if runs, err := daemonRuns(paths); runs || err != nil {
+			return
+		}
 	}
 	dir := "/run/user/" + strconv.Itoa(os.Geteuid())
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !ownedByMe(info) || info.Mode().Perm()&0o077 != 0 {

@@ -150,6 +150,8 @@ func (c mcpClient) install(file string, s mcpServer, dry bool) (mcpInstalled, er
 	// Settings are often links into a directory of dot files: what they name is changed.
 	if at, err := filepath.EvalSymlinks(file); err == nil {
 		file = at
+	} else if link, found := os.Lstat(file); found == nil && link.Mode()&fs.ModeSymlink != 0 {
+		return done, errors.New("it is a link that leads nowhere")
 	}
 	before, mode, err := readClientFile(file)
 	if err != nil {

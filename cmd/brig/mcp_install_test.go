@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -133,6 +134,16 @@ func TestInstallKeeps(t *testing.T) {
 	}
 	if at, err := os.Readlink(link); err != nil || at != target {
 		t.Errorf("the link is gone: %q, %v", at, err)
+	}
+	if info, err := os.Stat(target); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o640 {
+		t.Errorf("the mode became %v (%v)", info.Mode(), err)
+	}
+	lost := filepath.Join(dir, "lost.json")
+	if err := os.Symlink(filepath.Join(dir, "elsewhere.json"), lost); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := c.install(lost, testServer(), false); err == nil {
+		t.Errorf("in the place of a link that leads nowhere it did %+v", done)
 	}
 	again, err := c.install(link, testServer(), false)
 	if err != nil || again.Changed || again.Backup != "" {

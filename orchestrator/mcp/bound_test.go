@@ -222,3 +222,19 @@ func TestNameable(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitOfTheSchema: what the schemas let a model ask for is what a call takes.
+func TestWaitOfTheSchema(t *testing.T) {
+	for _, schema := range []json.RawMessage{runInput(), waitInput()} {
+		var s struct {
+			Properties map[string]struct{ Maximum *number } `json:"properties"`
+		}
+		if err := json.Unmarshal(schema, &s); err != nil {
+			t.Fatal(err)
+		}
+		most := s.Properties["wait_seconds"].Maximum
+		if _, err := waiting(most, usualWait); most == nil || err != nil {
+			t.Errorf("%v is refused: %v", most, err)
+		}
+	}
+}

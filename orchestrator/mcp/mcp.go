@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -79,7 +80,13 @@ func New(o Options) (*Server, error) {
 func (s *Server) Close(ctx context.Context) error {
 	s.cancel()
 	err := s.homes.close(ctx)
-	s.tasks.Wait()
+	ended := make(chan struct{})
+	go func() { s.tasks.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = errors.Join(err, fmt.Errorf("end what MCP clients began: %w", context.Cause(ctx)))
+	}
 	return err
 }
 

@@ -14,7 +14,7 @@ func runInput() json.RawMessage {
 "path":{"type":"string","description":"A .py file of the workspace to run, instead of code."},
 "argv":{"type":"array","items":{"type":"string"},"description":"sys.argv[1:] for the code."},
 "timeout_seconds":{"type":"integer","minimum":1,"description":"When to end the run. Left out: as the user configured it, usually 30."},
-"wait_seconds":{"type":"integer","minimum":0,"maximum":45,"description":"How long to wait for the end before answering with the run's id. Left out: 40."},
+"wait_seconds":{"type":"integer","minimum":0,"maximum":40,"description":"How long to wait for the end before answering with the run's id. Left out: 40."},
 ` + sessionProperty + `}}`)
 }
 
@@ -53,7 +53,7 @@ func runOutput() json.RawMessage {
 func waitInput() json.RawMessage {
 	return json.RawMessage(`{"type":"object","additionalProperties":false,"required":["run"],"properties":{
 "run":{"type":"string","description":"Id of the run."},
-"wait_seconds":{"type":"integer","minimum":0,"maximum":45,"description":"How long to wait for its end. Left out: 40."}}}`)
+"wait_seconds":{"type":"integer","minimum":0,"maximum":40,"description":"How long to wait for its end. Left out: 40."}}}`)
 }
 
 func cancelInput() json.RawMessage {
