@@ -33,7 +33,7 @@ func (w *Workspace) GetPart(name string, offset, length int64) (io.ReadCloser, E
 		return nil, Entry{}, err
 	}
 	f := whole.(*reader).f
-	e, err := settled(clean, f)
+	e, err := settled(clean, f, tick)
 	if err == nil && (offset < 0 || length < 0 || offset > 0 && offset >= e.Size) {
 		err = &Error{Op: "get", Name: clean, Kind: ErrRange, Why: fmt.Sprintf("it has %d bytes", e.Size)}
 	}
@@ -51,16 +51,23 @@ func (w *Workspace) GetPart(name string, offset, length int64) (io.ReadCloser, E
 	return &part{f: f, left: left}, e, nil
 }
 
+// settleMost is how often a file is looked at whose later changes would not show:
+// several ticks of the clock that stamps files.
+const settleMost = 50
+
 // settled describes an opened file once any later change will show: times are
-// those of a clock that ticks some hundred times a second.
-func settled(name string, f *os.File) (Entry, error) {
-	for {
+// those of a clock that ticks some hundred times a second. One that code writes all
+// the time has no such moment, and then no Tag.
+func settled(name string, f *os.File, tick func() int64) (Entry, error) {
+	for tries := 1; ; tries++ {
 		info, err := f.Stat()
 		if err != nil {
 			return Entry{}, err
 		}
 		e := entryOf(found{path: name, info: info})
-		if now := tick(); now == 0 || e.Changed != now {
+		now := tick()
+		e.fresh = now != 0 && e.Changed == now
+		if !e.fresh || tries == settleMost {
 			return e, nil
 		}
 		time.Sleep(time.Millisecond)
