@@ -68,6 +68,9 @@ func wholeOf(row store.Run) api.Run {
 			r.State, r.Ended = api.RunEnded, moment(row.Ended)
 		}
 	}
+	if r.State == api.RunQueued && !row.Begun.IsZero() {
+		r.State, r.Started = api.RunRunning, moment(row.Begun)
+	}
 	var out outputs
 	if len(row.Outputs) > 0 && json.Unmarshal(row.Outputs, &out) == nil {
 		r.Stdout, r.Stderr, r.Displays = out.Stdout, out.Stderr, out.Displays
@@ -76,9 +79,10 @@ func wholeOf(row store.Run) api.Run {
 	return r
 }
 
-// endLost gives every run that a dead brig had in hand its end: nobody saw it. Those
-// under way had begun, in the instance that their session had then.
-func (s *Service) endLost(ctx context.Context, under map[string]bool) {
+// endLost gives every run that a dead brig had in hand its end: nobody saw it. stamps
+// are of the instances that runs were under way in. Another one that had begun had
+// ended too, perhaps in an earlier instance, and only its record was not written.
+func (s *Service) endLost(ctx context.Context, stamps map[string]orchestrator.Stamp) {
 	open, err := s.options.Store.OpenRuns(ctx)
 	if err != nil {
 		s.trouble("the runs of earlier brigs could not be read: " + err.Error())
@@ -91,15 +95,15 @@ func (s *Service) endLost(ctx context.Context, under map[string]bool) {
 		r := wholeOf(row)
 		now := time.Now()
 		r.State, r.Ended, r.Cause = api.RunEnded, moment(now), string(sandbox.BackendLost)
-		r.Detail = "brig ended while the run waited; it never began"
+		r.Detail = "brig ended while the run waited: as far as is on record, it never began"
 		st := s.nothing(row.Name)
-		if under[row.ID] {
-			r.Detail = "brig ended while the run was under way, and its end was not seen"
+		if !row.Begun.IsZero() {
+			r.Started = moment(row.Begun)
+			r.Detail = "brig ended before the end of the run was on record; it had begun, and its end was not seen"
 			r.Stdout.Incomplete, r.Stderr.Incomplete = true, true
-			if x := s.look(row.Session); x != nil {
-				st = x.live.Info().Stamp
-			} else {
-				st.Containment = "containment unknown"
+			st.Containment = "containment unknown"
+			if known, ok := stamps[row.ID]; ok {
+				st = known
 			}
 		}
 		r.Stamp = s.stamped(st, approvalOf(row.Caller))

@@ -10,6 +10,7 @@ import (
 	"brig/orchestrator/api"
 	"brig/orchestrator/sandbox"
 	. "brig/orchestrator/sandbox/sandboxtest"
+	"brig/orchestrator/store"
 )
 
 // crash ends a brig as a kill would, as far as anybody else can tell.
@@ -156,5 +157,38 @@ func await(t *testing.T, b api.Brig, run string, state api.RunState) {
 			t.Fatalf("it has ended: %+v", r)
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// A run that had ended when brig was killed, and whose end was not on record, is
+// told from one that never began: something did run.
+func TestLostEndIsNoLostBegin(t *testing.T) {
+	h := &house{dir: t.TempDir()}
+	first := h.start(t)
+	b := first.agent("agent")
+	x, _, err := b.OpenSession(t.Context(), api.SessionRequest{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary := func(id string) []byte { return []byte(`{"id":"` + id + `","session":"` + x.ID + `","state":"queued"}`) }
+	for _, id := range []string{"run-a", "run-b"} {
+		row := store.Run{ID: id, Session: x.ID, Name: "a", Creator: "agent", Caller: "agent", Created: time.Now(), Summary: summary(id)}
+		if _, err := first.store.AddRun(t.Context(), row, nil, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Now()
+	if err := errors.Join(first.store.Begin(t.Context(), x.ID, "run-a", at), first.store.End(t.Context(), x.ID, at)); err != nil {
+		t.Fatal(err)
+	}
+	first.crash(t)
+	b = h.start(t).agent("agent")
+	if r, err := b.FindRun(t.Context(), "run-a", api.FindOptions{}); err != nil || r.Started == nil || !strings.Contains(r.Detail, "it had begun") ||
+		r.Stamp == nil || r.Stamp.Containment != "containment unknown" || !r.Stdout.Incomplete {
+		t.Errorf("%+v, %+v, %v", r, r.Stamp, err)
+	}
+	if r, err := b.FindRun(t.Context(), "run-b", api.FindOptions{}); err != nil || r.Started != nil || !strings.Contains(r.Detail, "never began") ||
+		r.Stamp == nil || r.Stamp.Containment != "nothing ran" {
+		t.Errorf("%+v, %+v, %v", r, r.Stamp, err)
 	}
 }

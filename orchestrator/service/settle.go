@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"brig/orchestrator"
 	"brig/orchestrator/api"
 	"brig/orchestrator/audit"
 	"brig/orchestrator/store"
@@ -19,10 +20,13 @@ func (s *Service) settle() {
 		close(s.settled)
 		return
 	}
-	under := s.underWay()
+	under, stamps := s.underWay(), map[string]orchestrator.Stamp{}
 	taken, errs := s.options.Orchestrator.Adopt(s.life)
 	for _, live := range taken {
 		i := live.Info()
+		if run := under[i.ID]; run != "" {
+			stamps[run] = i.Stamp // before anybody can run something in another instance
+		}
 		if err := s.recallDatasets(s.life, live); err != nil {
 			s.trouble(err.Error())
 		}
@@ -36,7 +40,7 @@ func (s *Service) settle() {
 		s.trouble(err.Error())
 	}
 	if s.life.Err() == nil {
-		s.endLost(s.life, under)
+		s.endLost(s.life, stamps)
 	}
 	close(s.settled)
 	ctx, cancel := context.WithTimeout(s.life, sweepBound)
@@ -51,16 +55,16 @@ func (s *Service) settle() {
 	}
 }
 
-// underWay are the runs that a dead brig had handed to an instance.
-func (s *Service) underWay() map[string]bool {
+// underWay are the runs that were under way when a brig ended, by their sessions.
+func (s *Service) underWay() map[string]string {
 	rows, err := s.options.Store.Sessions(s.life)
 	if err != nil {
 		s.trouble("the sessions of earlier brigs could not be read: " + err.Error())
 	}
-	out := map[string]bool{}
+	out := map[string]string{}
 	for _, row := range rows {
 		if row.State == store.Running {
-			out[string(row.Run)] = true
+			out[row.ID] = string(row.Run)
 		}
 	}
 	return out

@@ -200,7 +200,7 @@ func (s *Store) listRuns(ctx context.Context, doing, rest string, args ...any) (
 }
 
 const (
-	runColumns  = "runs.number, id, session, name, creator, caller, process, cause, created, ended, summary"
+	runColumns  = "runs.number, id, session, name, creator, caller, process, cause, created, begun, ended, summary"
 	selectWhole = "SELECT " + runColumns + ", source, outputs FROM runs JOIN run_parts ON run_parts.number = runs.number"
 )
 
@@ -208,9 +208,9 @@ type scanner interface{ Scan(to ...any) error }
 
 func scanRun(row scanner, more ...any) (Run, error) {
 	var r Run
-	var created, ended int64
-	err := row.Scan(append([]any{&r.Number, &r.ID, &r.Session, &r.Name, &r.Creator, &r.Caller, &r.Process, &r.Cause, &created, &ended, &r.Summary}, more...)...)
-	r.Created, r.Ended = moment(created), moment(ended)
+	var created, begun, ended int64
+	err := row.Scan(append([]any{&r.Number, &r.ID, &r.Session, &r.Name, &r.Creator, &r.Caller, &r.Process, &r.Cause, &created, &begun, &ended, &r.Summary}, more...)...)
+	r.Created, r.Begun, r.Ended = moment(created), moment(begun), moment(ended)
 	return r, err
 }
 

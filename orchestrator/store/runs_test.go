@@ -254,3 +254,25 @@ func TestRetention(t *testing.T) {
 		})
 	}
 }
+
+// That a run went to an instance is in its own record: the session's is about the
+// latest one alone.
+func TestBeginIsKept(t *testing.T) {
+	s := open(t, stateDir(t), procA)
+	must(t, s.Add(t.Context(), row("s1")))
+	for _, id := range []string{"r1", "r2", "r3"} {
+		added(t, s, run(id, "s1"), nil)
+	}
+	at := time.UnixMilli(1234567)
+	must(t, s.Begin(t.Context(), "s1", "r1", at))
+	must(t, s.End(t.Context(), "s1", at))
+	must(t, s.Begin(t.Context(), "s1", "r2", at))
+	if err := s.Begin(t.Context(), "s2", "r3", at); !errors.Is(err, ErrNotHeld) {
+		t.Errorf("of another session: %v", err)
+	}
+	open, err := s.OpenRuns(t.Context())
+	must(t, err)
+	if len(open) != 3 || !open[0].Begun.Equal(at) || !open[1].Begun.Equal(at) || !open[2].Begun.IsZero() {
+		t.Errorf("%+v", open)
+	}
+}

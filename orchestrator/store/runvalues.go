@@ -38,8 +38,9 @@ type Run struct {
 	Creator string    // credential that opened the session: who may see that may see the run
 	Caller  string    // credential that asked for the run
 	Process string    // token of the process that has it in hand; AddRun sets it
-	Ended   time.Time // zero: not yet
 	Created time.Time // when it was accepted; to the millisecond, as all times here
+	Begun   time.Time // when it went to an instance, as Begin has said; zero: not yet
+	Ended   time.Time // zero: not yet
 	Cause   string    // why it ended
 	Summary []byte    // JSON of whoever records it: the run without its outputs
 	Source  []byte    // what was executed; not in lists

@@ -130,6 +130,9 @@ CREATE TABLE selftests (
 	report  BLOB NOT NULL     -- JSON; empty until it has ended
 ) STRICT;
 `,
+		`
+ALTER TABLE runs ADD COLUMN begun INTEGER NOT NULL DEFAULT 0; -- when it went to an instance; 0: not yet
+`,
 	}
 }
 

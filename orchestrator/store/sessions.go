@@ -19,25 +19,23 @@ import (
 // instance. What x says about these is not read. It survives a power cut from the
 // first Bind on. ErrNameTaken: its name is in use.
 func (s *Store) Add(ctx context.Context, x Session) error {
-	leave, err := s.enter("record session " + x.Name)
-	if err != nil {
-		return err
-	}
-	defer leave()
+	doing := "record session " + x.Name
 	base, err := encodeBase(x.Base)
 	limits, limitsErr := json.Marshal(x.Limits)
-	err = errors.Join(err, limitsErr)
-	if err == nil {
-		_, err = s.soon.ExecContext(ctx, `
+	if err := errors.Join(err, limitsErr); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return s.commit(ctx, doing, withKernel, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
 INSERT INTO sessions (id, name, want, backend, base, workspace, home, timezone, locale, created, lifetime, used, state, note, run, process, kept, creator, limits)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'idle', '', '', ?, ?, ?, ?)`,
 			x.ID, x.Name, string(x.Want), string(x.Backend), base, x.Workspace, x.Home, x.Timezone, x.Locale,
 			millis(x.Created), x.Lifetime.Milliseconds(), millis(x.Used), s.process, x.Kept, x.Creator, string(limits))
-	}
-	if errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) {
-		return fmt.Errorf("record session %s: %w", x.Name, ErrNameTaken)
-	}
-	return s.explain("record session "+x.Name, err)
+		if errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) {
+			return ErrNameTaken
+		}
+		return err
+	})
 }
 
 // Bind records the instance of a session in the place of an earlier one. ErrNotHeld.
@@ -81,12 +79,23 @@ func (s *Store) Lose(ctx context.Context, id, note string) error {
 	})
 }
 
-// Begin records that a run is being handed to the session's instance. It costs
+// Begin records that a run is being handed to the session's instance, in the record
+// of the run as well, if there is one. It costs
 // microseconds and survives a kill of this process, but not a power cut, which
 // the instance does not survive either. ErrNotHeld.
 func (s *Store) Begin(ctx context.Context, id string, run wire.RunID, at time.Time) error {
-	return s.mark(ctx, "record the begin of a run", id,
-		"UPDATE sessions SET state = 'running', run = ?, used = ?, runs = runs + 1 WHERE id = ? AND process = ?", string(run), millis(at), id, s.process)
+	return s.commit(ctx, "record the begin of a run", withKernel, func(ctx context.Context, tx *sql.Tx) error {
+		r, err := tx.ExecContext(ctx, "UPDATE sessions SET state = 'running', run = ?, used = ?, runs = runs + 1 WHERE id = ? AND process = ?",
+			string(run), millis(at), id, s.process)
+		if err != nil {
+			return err
+		}
+		if err := held(id, r); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE runs SET begun = ? WHERE id = ?", millis(at), string(run))
+		return err
+	})
 }
 
 // End records that the run has ended, and that the instance waits for another if
