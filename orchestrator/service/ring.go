@@ -93,51 +93,41 @@ func (s *ring) size() int {
 	return s.bytes
 }
 
-// next are the events after the one with that id. missed says that some before them
-// are gone. Without any, more is closed when there are some, or nil: none will come.
-func (s *ring) next(after uint64) (events []held, missed bool, more <-chan struct{}) {
+// next are the events after the one with that id; from is that id, or another one
+// where the events between them are gone. Without any, more is closed when there are
+// some, or nil: none will come.
+func (s *ring) next(after uint64) (events []held, from uint64, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if after > s.last { // of another brig's stream, or made up
-		after, missed = s.gone, true
-	}
-	if after < s.gone {
-		after, missed = s.gone, true
+	if after > s.last || after < s.gone { // too old, of another brig's stream, or made up
+		after = s.gone
 	}
 	// Numbers are consecutive, so that the place of an event is known.
-	from := len(s.events) - int(s.last-after)
-	if from < len(s.events) {
-		to := min(from+atOnce, len(s.events))
-		return append([]held(nil), s.events[from:to]...), missed, nil
+	first := len(s.events) - int(s.last-after)
+	if first < len(s.events) {
+		end := min(first+atOnce, len(s.events))
+		return append([]held(nil), s.events[first:end]...), after, nil
 	}
 	if s.ended {
-		return nil, missed, nil
+		return nil, after, nil
 	}
 	if s.wake == nil {
 		s.wake = make(chan struct{})
 	}
-	return nil, missed, s.wake
+	return nil, after, s.wake
 }
 
 // follow passes the events after the one with that id to emit until the stream has
-// ended, ctx ends or emit fails. missed is told how often events were gone.
+// ended, ctx ends or emit fails. Where some are gone it is told so first.
 func (s *ring) follow(ctx context.Context, v *view, after uint64, emit func(api.Event) error) error {
 	for {
-		events, missed, more := s.next(after)
-		if missed {
-			next := after
-			if len(events) > 0 {
-				next = events[0].event.ID
-			} else {
-				s.mu.Lock()
-				next = s.last + 1
-				s.mu.Unlock()
-			}
+		events, from, more := s.next(after)
+		if from != after {
 			v.s.missed.Add(1)
-			if err := emit(reset(after, next)); err != nil {
+			if err := emit(reset(after, from+1)); err != nil {
 				return err
 			}
-			after = next - 1
+			after = from
 		}
 		for _, h := range events {
 			if ctx.Err() != nil {
