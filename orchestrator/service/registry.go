@@ -17,6 +17,7 @@ type session struct {
 	oneShot           bool // it is for one run
 
 	datasets sync.Mutex // one change of them at a time
+	token    sync.Mutex // one is made at a time, so that memory and record agree
 
 	mu      sync.Mutex // held while it is told of
 	closed  bool       // guarded by mu: closed was told, which is the last

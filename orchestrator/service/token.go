@@ -30,6 +30,8 @@ func (v *view) SessionToken(ctx context.Context, session string) (api.Token, err
 	rand.Read(secret[:]) // never fails: it ends the program instead
 	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 	hash := sha256.Sum256([]byte(token))
+	x.token.Lock()
+	defer x.token.Unlock()
 	if err := v.s.append(ctx, audit.KindToken, v.actor(), audit.EventData{Event: "made", Session: x.id}); err != nil {
 		return api.Token{}, err
 	}
