@@ -12,8 +12,9 @@ type CancelCause string
 
 func (c CancelCause) Error() string { return string(c) }
 
-// cancelledBy words why the context of a run ended.
-func cancelledBy(ctx context.Context, when string) string {
+// CancelledBy words why the context of a run ended; when is put behind the reason,
+// such as " before it began".
+func CancelledBy(ctx context.Context, when string) string {
 	var why CancelCause
 	if errors.As(context.Cause(ctx), &why) {
 		return string(why) + when

@@ -115,7 +115,7 @@ func (s *Session) unbegun(ctx context.Context, r Result, err error) (Result, err
 	case errors.Is(err, errSentAway):
 		r.Cause, r.Detail = sandbox.Cancelled, s.endedBy()+", before the run began"
 	case ctx.Err() != nil && !errors.Is(err, ErrClosed):
-		r.Cause, r.Detail = sandbox.Cancelled, cancelledBy(ctx, " before it began")
+		r.Cause, r.Detail = sandbox.Cancelled, CancelledBy(ctx, " before it began")
 	case errors.As(err, &lost) && lost.Ending.Cause == sandbox.BackendLost:
 		r.Cause, r.Detail, r.State = sandbox.BackendLost, err.Error()+"; the run had not begun", wire.StateLost
 	default:

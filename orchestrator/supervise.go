@@ -78,7 +78,7 @@ func (v *supervisor) watch(ctx, asked context.Context) outcome {
 		case <-interrupted:
 			reason, interrupted = stopInterrupt, nil
 		case <-cancelled:
-			reason, why, cancelled = stopCancel, cancelledBy(ctx, ""), nil
+			reason, why, cancelled = stopCancel, CancelledBy(ctx, ""), nil
 		case <-closing:
 			reason, why, closing = stopClose, v.s.endedBy(), nil
 		case <-failed:

@@ -79,7 +79,7 @@ func (v *view) Datasets(ctx context.Context, session string) (api.DatasetList, e
 	}
 	list, err := v.s.options.Store.Datasets(ctx, x.id)
 	if err != nil {
-		return api.DatasetList{}, v.s.storage(err)
+		return api.DatasetList{}, v.s.unread(err)
 	}
 	out := api.DatasetList{Datasets: make([]api.Dataset, 0, len(list))}
 	for _, d := range list {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"brig/orchestrator/api"
 	"brig/orchestrator/config"
@@ -240,5 +241,31 @@ func TestNothingAfterTheEnd(t *testing.T) {
 	}
 	if _, err := b.Run(t.Context(), "", api.RunRequest{Code: "1"}, api.RunOptions{}, nil); !errors.Is(err, &api.Problem{Code: api.CodeShuttingDown}) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A run that is cancelled while its sandbox is being made has been cancelled, and
+// is no failure of brig's.
+func TestCancelledBeforeItBegan(t *testing.T) {
+	o := pretended(sandbox.Docker, "this")
+	o.PrepareDelay = time.Hour
+	r := (&house{dir: t.TempDir(), first: NewMemory(o)}).start(t)
+	b := r.agent("agent")
+	shot, err := b.Start(t.Context(), "", api.RunRequest{Code: program(Print("x"))}, api.RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.CancelRun(t.Context(), shot.ID)
+	if err != nil || got.State != api.RunEnded || got.Cause != "cancelled" || got.Detail != "the agent cancelled it before it began" ||
+		got.Stamp == nil || got.Stamp.Containment != "nothing ran" {
+		t.Errorf("%+v, %+v, %v", got, got.Stamp, err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := b.FindRun(ctx, "run-0000000000000000", api.FindOptions{}); !errors.Is(err, &api.Problem{Code: api.CodeDeadline}) {
+		t.Errorf("a caller that has left: %v", err)
+	}
+	if n := r.Counts().StoreFailures; n != 0 {
+		t.Errorf("%d failures of the store", n)
 	}
 }

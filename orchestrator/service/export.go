@@ -3,6 +3,7 @@ package service
 import (
 	"archive/zip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -36,7 +37,12 @@ func (v *view) Export(ctx context.Context, session string, f api.ExportFormat) (
 	default:
 		return nil, api.NewProblem(api.CodeInvalid, "there is no such format of exports", "ask for ipynb, py or zip")
 	}
-	return produce(ctx, func(out io.Writer) error { return v.s.problem(write(out)) }), nil
+	return produce(ctx, func(out io.Writer) error {
+		if err := write(out); !errors.Is(err, io.ErrClosedPipe) {
+			return v.s.problem(err)
+		}
+		return nil // whoever read it has left
+	}), nil
 }
 
 // export is what really ran in a session, in its order. What never began is not

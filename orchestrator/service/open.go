@@ -154,7 +154,10 @@ func (v *view) open(ctx context.Context, x *session, q api.SessionRequest) (*ses
 		v.s.tally.refused(err)
 		return nil, err
 	}
-	x.id, x.name, x.live = live.ID(), live.Name(), live
+	if x.id == "" { // of a one-shot's session others know them already
+		x.id, x.name = live.ID(), live.Name()
+	}
+	x.live = live
 	i := live.Info()
 	v.s.tally.opened(i, time.Since(started))
 	v.s.note(audit.KindSession, v.actor(), audit.SessionData{

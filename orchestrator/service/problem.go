@@ -95,6 +95,9 @@ func (s *Service) storage(err error) error {
 	if err == nil || errors.As(err, &told) {
 		return err
 	}
+	if errors.Is(err, context.Canceled) { // the caller left, and the store is well
+		return s.problem(err)
+	}
 	s.tally.storeFailed()
 	s.options.Log.Error().Err(err).Msg("the store refused")
 	return retry(api.NewProblem(api.CodeStorage, fmt.Sprintf("it could not be written down, so it was not done: %v", err), "df -h"), 5)

@@ -217,12 +217,16 @@ func (r *run) final(result orchestrator.Result, err error) api.Run {
 	out := r.now()
 	out.State, out.Ended = api.RunEnded, moment(time.Now())
 	if err != nil && result.Run == "" {
+		out.Stamp = r.s.stamped(r.s.nothing(r.session.name), r.v.c.Approval)
+		if r.life.Err() != nil { // as one that was cancelled in the queue
+			out.Cause, out.Detail = string(sandbox.Cancelled), orchestrator.CancelledBy(r.life, " before it began")
+			return out
+		}
 		r.problem = r.s.problem(err)
 		out.Cause, out.Detail = string(sandbox.Refused), "it never began: "+r.problem.Error()
 		if errors.Is(r.problem, &api.Problem{Code: api.CodeInternal}) {
 			out.Cause = string(sandbox.Internal)
 		}
-		out.Stamp = r.s.stamped(r.s.nothing(r.session.name), r.v.c.Approval)
 		return out
 	}
 	out.Cause, out.RunnerReported, out.Detail = string(result.Cause), result.RunnerReported, result.Detail

@@ -154,7 +154,7 @@ func (v *view) findRun(ctx context.Context, id string) (*run, store.Run, error) 
 
 // unread is the answer when the store cannot be read.
 func (s *Service) unread(err error) error {
-	if err == nil || errors.Is(err, store.ErrCursor) {
+	if err == nil || errors.Is(err, store.ErrCursor) || errors.Is(err, context.Canceled) {
 		return s.problem(err)
 	}
 	s.tally.storeFailed()
@@ -208,7 +208,7 @@ func (v *view) CancelRun(ctx context.Context, id string) (api.Run, error) {
 		return api.Run{}, ended
 	default:
 	}
-	v.s.note(audit.KindRun, v.actor(), audit.RunData{Event: "cancelled", Run: r.view.ID, Session: r.session.id, Name: r.session.name})
+	v.s.note(audit.KindRun, v.actor(), audit.RunData{Event: "cancelled", Run: string(r.id), Session: r.session.id, Name: r.session.name})
 	r.cancel(orchestrator.CancelCause("the " + v.c.Role.String() + " cancelled it"))
 	patience := time.NewTimer(cancelBound)
 	defer patience.Stop()

@@ -75,7 +75,8 @@ func (v *view) Selftest(ctx context.Context, q api.SelftestRequest) (api.Selftes
 		s.mu.Unlock()
 		return api.Selftest{}, shutting()
 	}
-	if old := s.selftest; old != nil && old.now().State == string(store.SelftestRunning) {
+	before := s.selftest
+	if before != nil && before.now().State == string(store.SelftestRunning) {
 		s.mu.Unlock()
 		return api.Selftest{}, retry(api.NewProblem(api.CodeConflict, "a self-test is under way", "brig selftest --last"), 10)
 	}
@@ -88,9 +89,9 @@ func (v *view) Selftest(ctx context.Context, q api.SelftestRequest) (api.Selftes
 		err = s.storage(s.recordSelftest(t.view))
 	}
 	if err != nil {
-		t.mu.Lock()
-		t.view.State = string(store.SelftestFailed)
-		t.mu.Unlock()
+		s.mu.Lock()
+		s.selftest = before // what is not on record has not been
+		s.mu.Unlock()
 		t.events.end()
 		close(t.done)
 		s.work.Done()
