@@ -148,6 +148,9 @@ func (d *daemon) close(ctx context.Context) error {
 		errs = append(errs, d.service.Close(c))
 		cancel()
 	}
+	if d.tools != nil {
+		d.tools.HangUp()
+	}
 	if d.server != nil {
 		c, cancel := context.WithTimeout(ctx, drainBound)
 		errs = append(errs, d.server.Shutdown(c))

@@ -231,3 +231,41 @@ func TestChangeOverHTTP(t *testing.T) {
 		t.Errorf("the tools are %s", got)
 	}
 }
+
+// TestHangUp: the end of brig does not wait for clients that wait for news.
+func TestHangUp(t *testing.T) {
+	r := newRig(t)
+	s := r.server(mcp.Options{})
+	h := r.listen(s, nil)
+	session := ""
+	ask := func(method, body string) *http.Response {
+		q, err := http.NewRequestWithContext(t.Context(), method, h.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Accept", "application/json, text/event-stream")
+		q.Header.Set("Content-Type", "application/json")
+		if session != "" {
+			q.Header.Set("Mcp-Session-Id", session)
+		}
+		a, err := (&http.Client{Transport: as{"a"}}).Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = a.Body.Close() })
+		return a
+	}
+	session = ask(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+stateful+`","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`).Header.Get("Mcp-Session-Id")
+	_ = ask(http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	news := ask(http.MethodGet, "")
+	if session == "" || news.StatusCode != http.StatusOK {
+		t.Fatalf("session %q, status %d", session, news.StatusCode)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.HangUp()
+	if _, err := io.Copy(io.Discard, news.Body); err != nil {
+		t.Errorf("the stream did not end well: %v", err)
+	}
+}

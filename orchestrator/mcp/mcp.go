@@ -90,6 +90,23 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
+// hangUpWait is how long answers that are on their way may take when all clients are left.
+const hangUpWait = time.Second
+
+// HangUp leaves all clients: a stream on which one waits for news would hold up the end
+// of whoever serves it. It is for after Close, when what calls had begun has ended.
+func (s *Server) HangUp() {
+	wait := time.NewTimer(hangUpWait)
+	defer wait.Stop()
+	select {
+	case <-s.calls.quiet():
+	case <-wait.C:
+	}
+	for client := range s.sdk.Sessions() {
+		go client.Close() // which waits for its handlers
+	}
+}
+
 // receive is in front of every request: it keeps the list of tools true, and counts.
 func (s *Server) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
