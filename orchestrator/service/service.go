@@ -69,6 +69,8 @@ type Service struct {
 	dirty   dirty         // sessions that are to be told of
 	looking sync.Mutex    // one look where code would run at a time
 
+	writable writable
+
 	mu       sync.Mutex
 	closing  bool // guarded by mu, as everything below
 	sessions map[string]*session

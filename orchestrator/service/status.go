@@ -53,6 +53,9 @@ func (v *view) Status(ctx context.Context) (api.Status, error) {
 		v.s.mu.Lock()
 		out.Problems = append(out.Problems, v.s.problems...)
 		v.s.mu.Unlock()
+		if err := v.s.Writable(); err != nil {
+			out.Problems = append(out.Problems, err.Error())
+		}
 	}
 	if tests, err := v.Selftests(ctx, api.Page{Limit: 1}); err == nil && len(tests.Selftests) > 0 {
 		out.Selftest = &tests.Selftests[0]

@@ -53,14 +53,25 @@ func damaged(err error) bool {
 
 // diskFull finds out by writing. The driver says "disk I/O error" for a write that
 // found no room on unix, and what the system said about it is gone by then.
-func (s *Store) diskFull() bool {
+func (s *Store) diskFull() bool { return full(s.probe()) }
+
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// probe writes what nobody needs beside the database.
+func (s *Store) probe() error {
 	f, err := os.CreateTemp(filepath.Dir(s.path), "."+File+"-*")
-	if err == nil {
-		_, err = f.Write(make([]byte, 16<<10)) // more than any change needs
-		_, _ = f.Close(), os.Remove(f.Name())  // what was written does not matter
+	if err != nil {
+		return err
 	}
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	_ = os.Remove(f.Name())                // so that a kill leaves nothing, where the system can
+	_, err = f.Write(make([]byte, 16<<10)) // more than a usual change needs
+	_, _ = f.Close(), os.Remove(f.Name())  // what was written does not matter
+	return err
 }
+
+// Writable says why a change could not be recorded now, as far as a few bytes
+// beside the database tell; nil: nothing speaks against it.
+func (s *Store) Writable() error { return s.explain("write to the state directory", s.probe()) }
 
 // suspectEnd is the end of the name of a file that makes the next start check
 // every page, however large the database is.
@@ -79,7 +90,7 @@ func (s *Store) explain(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, sqlite3.FULL), errors.Is(err, syscall.ENOSPC), errors.Is(err, sqlite3.IOERR) && s.diskFull():
+	case errors.Is(err, sqlite3.FULL), full(err), errors.Is(err, sqlite3.IOERR) && s.diskFull():
 		return fmt.Errorf("%s: the disk with %s is full: %w", doing, s.path, err)
 	case errors.Is(err, sqlite3.READONLY), errors.Is(err, sqlite3.PERM), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%s: %s cannot be written: %w", doing, s.path, err)
