@@ -20,8 +20,9 @@ var leaves = map[string][]string{
 	"brig/orchestrator/wire":      nil,
 	"brig/orchestrator/sandbox":   {"brig/orchestrator/wire"},
 	"brig/orchestrator/workspace": nil,
-	"brig/orchestrator/store":     {"brig/orchestrator/sandbox", "brig/orchestrator/wire"},
-	"brig/orchestrator/audit":     nil,
+	"brig/orchestrator/private":   nil,
+	"brig/orchestrator/store":     {"brig/orchestrator/private", "brig/orchestrator/sandbox", "brig/orchestrator/wire"},
+	"brig/orchestrator/audit":     {"brig/orchestrator/private"},
 	"brig/orchestrator/api":       nil,
 	"brig/hostfallback/confine":   {"brig/hostfallback/internal/sys"},
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"brig/orchestrator/private"
 )
 
 const (
@@ -23,7 +25,7 @@ func now() time.Time { return time.Now() }
 // saveHead writes the head to its file. It follows the log: it may be behind it,
 // never ahead.
 func (l *Log) saveHead(head Head) error {
-	f, err := openFile(filepath.Join(l.o.Dir, headFile), os.O_CREATE|os.O_WRONLY)
+	f, err := private.Open(filepath.Join(l.o.Dir, headFile), os.O_CREATE|os.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -45,7 +47,7 @@ func headSum(text string) string {
 
 // loadHead is the later head of those in the file; ok is false where there is none.
 func loadHead(dir string) (head Head, ok bool) {
-	f, err := openFile(filepath.Join(dir, headFile), os.O_RDONLY)
+	f, err := private.Open(filepath.Join(dir, headFile), os.O_RDONLY)
 	if err != nil {
 		return Head{}, false
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"brig/orchestrator/private"
 )
 
 const (
@@ -62,7 +64,7 @@ type Log struct {
 }
 
 // Open opens the log of a directory, making it as needed. What of it does not fit
-// stays as it is and is reported. *UnsafeError: the place cannot be trusted.
+// stays as it is and is reported. *private.UnsafeError: the place cannot be trusted.
 func Open(ctx context.Context, o Options) (*Log, Report, error) {
 	if o.Dir == "" || (o.Recall == nil) != (o.Keep == nil) {
 		return nil, Report{}, errors.New("BUG: open the audit log: it needs a directory, and Recall with Keep")
@@ -73,10 +75,10 @@ func Open(ctx context.Context, o Options) (*Log, Report, error) {
 	if o.Segments <= 0 {
 		o.Segments = 64
 	}
-	if err := secure(o.Dir); err != nil {
+	if err := private.Dir(o.Dir); err != nil {
 		return nil, Report{}, explain("open the audit log", o.Dir, err)
 	}
-	lock, err := openFile(filepath.Join(o.Dir, lockFile), os.O_CREATE|os.O_RDWR)
+	lock, err := private.Open(filepath.Join(o.Dir, lockFile), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, Report{}, explain("open the audit log", o.Dir, err)
 	}
@@ -153,7 +155,7 @@ func (l *Log) locked(ctx context.Context, do func() ([]string, error)) (problems
 		return nil, err
 	}
 	problems, err = do()
-	if failed := unlock(l.lock); failed != nil {
+	if failed := private.Unlock(l.lock); failed != nil {
 		err = errors.Join(err, fmt.Errorf("unlock %s: %w", l.lock.Name(), failed))
 	}
 	return problems, err
@@ -163,11 +165,7 @@ func (l *Log) locked(ctx context.Context, do func() ([]string, error)) (problems
 // have removed the directory meanwhile.
 func (l *Log) acquire(ctx context.Context) error {
 	for {
-		held, err := tryLock(l.lock)
-		if !held && err == nil {
-			err = l.await(ctx)
-		}
-		if err != nil {
+		if err := l.await(ctx); err != nil {
 			return err
 		}
 		named, err := os.Lstat(l.lock.Name())
@@ -177,12 +175,12 @@ func (l *Log) acquire(ctx context.Context) error {
 				return nil
 			}
 		}
-		if err := secure(l.o.Dir); err != nil {
-			return errors.Join(err, unlock(l.lock))
+		if err := private.Dir(l.o.Dir); err != nil {
+			return errors.Join(err, private.Unlock(l.lock))
 		}
-		another, err := openFile(l.lock.Name(), os.O_CREATE|os.O_RDWR)
+		another, err := private.Open(l.lock.Name(), os.O_CREATE|os.O_RDWR)
 		if err != nil {
-			return errors.Join(err, unlock(l.lock))
+			return errors.Join(err, private.Unlock(l.lock))
 		}
 		_ = l.lock.Close() // gives it up, and nothing was written to it
 		l.lock, l.broken = another, true
@@ -192,18 +190,7 @@ func (l *Log) acquire(ctx context.Context) error {
 func (l *Log) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, lockBound, fmt.Errorf("another process has held it for %s", lockBound))
 	defer cancel()
-	step := time.NewTicker(lockStep)
-	defer step.Stop()
-	for {
-		select {
-		case <-step.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", l.lock.Name(), context.Cause(ctx))
-		}
-		if held, err := tryLock(l.lock); held || err != nil {
-			return err
-		}
-	}
+	return private.Await(ctx, l.lock, lockStep)
 }
 
 // put writes one line behind the head. It needs the lock, and the log caught up.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"brig/orchestrator/private"
 )
 
 // LogData is the Data of KindLog: what the log says about itself.
@@ -127,7 +129,7 @@ func (l *Log) recover(ctx context.Context) (problems []string, err error) {
 	if len(entries) == 0 && !fresh {
 		return nil, nil
 	}
-	return problems, errors.Join(l.f.Sync(), syncDir(l.o.Dir), l.saveHead(l.head))
+	return problems, errors.Join(l.f.Sync(), private.SyncDir(l.o.Dir), l.saveHead(l.head))
 }
 
 // lookBack reads the last segment and, where that has no line yet because a writer
@@ -159,7 +161,7 @@ func (l *Log) take(last int, fresh bool, size int64) error {
 	if fresh {
 		index, flag, size = last+1, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0
 	}
-	f, err := openFile(filepath.Join(l.o.Dir, segmentName(index)), flag)
+	f, err := private.Open(filepath.Join(l.o.Dir, segmentName(index)), flag)
 	if err != nil {
 		return err
 	}
@@ -174,12 +176,12 @@ func (l *Log) take(last int, fresh bool, size int64) error {
 // of its own.
 func (l *Log) setAside(last int, t tail) (LogData, error) {
 	name := fmt.Sprintf("torn-%06d-%d-%s", last, t.size, time.Now().UTC().Format("20060102T150405.000000Z"))
-	f, err := openFile(filepath.Join(l.o.Dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	f, err := private.Open(filepath.Join(l.o.Dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return LogData{}, err
 	}
 	_, err = f.Write(t.torn)
-	if err := errors.Join(err, f.Sync(), f.Close(), syncDir(l.o.Dir)); err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close(), private.SyncDir(l.o.Dir)); err != nil {
 		return LogData{}, err
 	}
 	if l.name == segmentName(last) {

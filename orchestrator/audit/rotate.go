@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+
+	"brig/orchestrator/private"
 )
 
 // rotate closes the segment with a line that names the next one, and begins that.
@@ -27,7 +29,7 @@ func (l *Log) rotate() error {
 	if err := l.take(index, true, 0); err != nil {
 		return err
 	}
-	if err := syncDir(l.o.Dir); err != nil {
+	if err := private.SyncDir(l.o.Dir); err != nil {
 		return err
 	}
 	l.broken = false
@@ -71,5 +73,5 @@ func (l *Log) remove(index int) error {
 		l.broken = true
 		return err
 	}
-	return errors.Join(os.Remove(filepath.Join(l.o.Dir, segmentName(index))), syncDir(l.o.Dir))
+	return errors.Join(os.Remove(filepath.Join(l.o.Dir, segmentName(index))), private.SyncDir(l.o.Dir))
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"brig/orchestrator/private"
 )
 
 // kept is a second anchor, as the session store is one.
@@ -35,7 +37,7 @@ func written(t testing.TB) (dir string, k *kept, v Verdict) {
 		t.Fatalf("%+v, anchored %s", v, k.head)
 	}
 	for _, index := range mustSegments(t, dir) {
-		must(t, os.Chmod(filepath.Join(dir, segmentName(index)), fileMode))
+		must(t, os.Chmod(filepath.Join(dir, segmentName(index)), private.FileMode))
 	}
 	return dir, k, v
 }
@@ -46,7 +48,7 @@ func edit(t testing.TB, dir string, index int, change func(lines [][]byte) [][]b
 	text, err := os.ReadFile(name)
 	must(t, err)
 	lines := change(slices.Collect(bytes.Lines(text)))
-	must(t, os.WriteFile(name, bytes.Join(lines, nil), fileMode))
+	must(t, os.WriteFile(name, bytes.Join(lines, nil), private.FileMode))
 }
 
 // forged is a line with a right hash of its own in the place of another one.
@@ -124,7 +126,7 @@ func TestTamperingShows(t *testing.T) {
 			text, err := os.ReadFile(name)
 			must(t, err)
 			clear(text[len(text)/2:])
-			must(t, os.WriteFile(name, text, fileMode))
+			must(t, os.WriteFile(name, text, private.FileMode))
 		}, "", true},
 		"noise in the last segment": {func(t *testing.T, dir string) {
 			all := mustSegments(t, dir)
@@ -134,7 +136,7 @@ func TestTamperingShows(t *testing.T) {
 			for i := len(text) / 3; i < len(text)/2; i++ {
 				text[i] = byte(i * 7)
 			}
-			must(t, os.WriteFile(name, text, fileMode))
+			must(t, os.WriteFile(name, text, private.FileMode))
 		}, "", true},
 		"everything": {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }, "missing", true},
 		"an end that was cut off with its head": {func(t *testing.T, dir string) {
@@ -252,7 +254,7 @@ func TestTamperingMeanwhile(t *testing.T) {
 		"replaced": func(t *testing.T, dir string) {
 			name := filepath.Join(dir, segmentName(1))
 			must(t, os.Rename(name, name+".was"))
-			must(t, os.WriteFile(name, nil, fileMode))
+			must(t, os.WriteFile(name, nil, private.FileMode))
 		},
 		"everything is removed": func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) },
 		"noise at the end": func(t *testing.T, dir string) {

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"brig/orchestrator/private"
 )
 
 // maxBreaks is how many breaks a verdict names.
@@ -105,7 +107,7 @@ type verifier struct {
 
 // look takes the sizes of the segments while nobody writes, where it can.
 func (v *verifier) look(ctx context.Context) (all []int, sizes []int64, err error) {
-	if lock, err := openFile(filepath.Join(v.Dir, lockFile), os.O_RDWR); err == nil {
+	if lock, err := private.Open(filepath.Join(v.Dir, lockFile), os.O_RDWR); err == nil {
 		defer lock.Close() // which gives it up
 		l := Log{lock: lock}
 		_, _ = l.locked(ctx, func() ([]string, error) {

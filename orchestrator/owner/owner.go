@@ -22,6 +22,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"brig/orchestrator/private"
 )
 
 const (
@@ -72,7 +74,7 @@ func Open(state string) (*Owner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the lock file of this process: %w", err)
 	}
-	if err := lock(held); err != nil {
+	if err := private.Lock(held); err != nil {
 		name := held.Name()
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), held.Close(), os.Remove(name))
 	}
@@ -104,7 +106,7 @@ func (o *Owner) Alive(token string) bool {
 		return true
 	}
 	defer f.Close()
-	free, err := tryShared(f)
+	free, err := private.Free(f)
 	return err != nil || !free
 }
 
@@ -154,7 +156,7 @@ func takeGuard(locks string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock guard: %w", err)
 	}
-	if err := lock(guard); err != nil {
+	if err := private.Lock(guard); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", guard.Name(), err), guard.Close())
 	}
 	return guard, nil

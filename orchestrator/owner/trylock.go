@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"brig/orchestrator/private"
 )
 
 // TryLock takes the exclusive lock of the file of that name, which is made if it is
@@ -17,7 +19,7 @@ func TryLock(path string) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the lock file: %w", err)
 	}
-	held, err := tryExclusive(f)
+	held, err := private.TryLock(f)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"brig/orchestrator/private"
 )
 
 var (
@@ -32,18 +34,6 @@ type NewerError struct {
 func (e *NewerError) Error() string {
 	return fmt.Sprintf("%s was written by a newer brig (its schema is %d, this brig knows %d); use the newer brig, or move the file away: mv %s %s.newer",
 		e.Path, e.Have, e.Known, e.Path, e.Path)
-}
-
-// UnsafeError says that the file or its directory cannot be trusted, or is not
-// brig's. It was not touched.
-type UnsafeError struct {
-	Path   string
-	Reason string // "it is a symbolic link"
-	Remedy string // the next command to type
-}
-
-func (e *UnsafeError) Error() string {
-	return fmt.Sprintf("%s cannot be used: %s; try: %s", e.Path, e.Reason, e.Remedy)
 }
 
 // damaged says that the file is no intact database, whatever asks it.
@@ -79,7 +69,7 @@ const suspectEnd = ".suspect"
 
 // suspect keeps what is said of a damaged file: that the next start sets it aside.
 func (s *Store) suspect() {
-	f, err := os.OpenFile(s.path+suspectEnd, os.O_CREATE|os.O_WRONLY|noFollow, fileMode)
+	f, err := private.Open(s.path+suspectEnd, os.O_CREATE|os.O_WRONLY)
 	if err == nil {
 		_ = f.Close() // nothing was written to it
 	}

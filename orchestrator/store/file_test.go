@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"brig/orchestrator/private"
 )
 
 // content is everything in a directory by name, the lock apart.
@@ -78,7 +80,7 @@ func TestOtherProgramsDatabaseIsRefused(t *testing.T) {
 			must(t, err)
 			shut(t, s)
 			before := content(t, dir)
-			var unsafe *UnsafeError
+			var unsafe *private.UnsafeError
 			if err := refused(t, dir); !errors.As(err, &unsafe) {
 				t.Errorf("%v", err)
 			}
@@ -92,7 +94,7 @@ func TestOtherProgramsDatabaseIsRefused(t *testing.T) {
 // A step of a migration that fails leaves the step before whole.
 func TestMigrationIsWholeOrNot(t *testing.T) {
 	dir := stateDir(t)
-	must(t, secureDir(dir))
+	must(t, private.Dir(dir))
 	path := filepath.Join(dir, File)
 	_, _, err := secureFiles(path)
 	must(t, err)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"brig/orchestrator/private"
 	"brig/orchestrator/sandbox/sandboxtest"
 )
 
@@ -62,7 +63,7 @@ func TestUnsafePlacesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, path := filled(t)
 			prepare(t, dir, path)
-			var unsafe *UnsafeError
+			var unsafe *private.UnsafeError
 			if err := refused(t, dir); !errors.As(err, &unsafe) || unsafe.Remedy == "" {
 				t.Errorf("%v", err)
 			}

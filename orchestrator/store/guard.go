@@ -2,10 +2,11 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"brig/orchestrator/private"
 )
 
 const (
@@ -17,27 +18,13 @@ const (
 // moving a file aside are one step for everybody else. The kernel drops the lock
 // of a process that dies.
 func takeGuard(ctx context.Context, dir string) (release func(), err error) {
-	name := filepath.Join(dir, guardFile)
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|noFollow, fileMode)
+	f, err := private.Open(filepath.Join(dir, guardFile), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
-	step := time.NewTicker(guardStep)
-	defer step.Stop()
-	for {
-		held, err := tryLock(f)
-		if err != nil {
-			_ = f.Close() // nothing was written to it
-			return nil, fmt.Errorf("lock %s: %w", name, err)
-		}
-		if held {
-			return func() { _ = f.Close() }, nil // closing gives the lock up, and nothing was written
-		}
-		select {
-		case <-step.C:
-		case <-ctx.Done():
-			_ = f.Close()
-			return nil, fmt.Errorf("wait for %s: %w", name, context.Cause(ctx))
-		}
+	if err := private.Await(ctx, f, guardStep); err != nil {
+		_ = f.Close() // nothing was written to it
+		return nil, err
 	}
+	return func() { _ = f.Close() }, nil // closing gives the lock up, and nothing was written
 }

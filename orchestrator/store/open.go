@@ -15,6 +15,8 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
+
+	"brig/orchestrator/private"
 )
 
 const (
@@ -69,7 +71,7 @@ type Store struct {
 
 // Open opens the database of the state directory, making or migrating it as
 // needed. A damaged one, and one of another owner, is moved aside as the Report
-// says. *NewerError and *UnsafeError leave everything as it is.
+// says. *NewerError and *private.UnsafeError leave everything as it is.
 func Open(ctx context.Context, o Options) (*Store, Report, error) {
 	if o.Dir == "" || o.Owner == "" || o.Process == "" {
 		return nil, Report{}, errors.New("open the session store: it needs a directory, an owner and a process")
@@ -80,7 +82,7 @@ func Open(ctx context.Context, o Options) (*Store, Report, error) {
 	}
 	s := &Store{path: filepath.Join(dir, File), owner: o.Owner, process: o.Process, batch: batch{turn: make(chan struct{}, 1)}}
 	s.SetRetention(o.Retention)
-	if err := secureDir(dir); err != nil {
+	if err := private.Dir(dir); err != nil {
 		return nil, Report{}, s.explain("open the session store", err)
 	}
 	release, err := takeGuard(ctx, dir)
@@ -149,7 +151,7 @@ func (s *Store) try(ctx context.Context, begun string) (*unusable, error) {
 	known := len(migrations())
 	switch {
 	case h.application != applicationID && (h.application != 0 || h.version != 0 || h.tables != 0):
-		return nil, &UnsafeError{s.path, "it is the database of another program", "mv " + s.path + " " + s.path + ".other"}
+		return nil, &private.UnsafeError{Path: s.path, Reason: "it is the database of another program", Remedy: "mv " + s.path + " " + s.path + ".other"}
 	case h.version > known:
 		return nil, &NewerError{s.path, h.version, known}
 	}

@@ -7,44 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-)
 
-const (
-	dirMode  fs.FileMode = 0o700
-	fileMode fs.FileMode = 0o600
+	"brig/orchestrator/private"
 )
 
 // companions are the files that SQLite keeps beside a database.
 func companions() []string { return []string{"-wal", indexSuffix} }
 
 const indexSuffix = "-shm"
-
-// secureDir makes the directory or checks that it is this user's alone.
-func secureDir(dir string) error {
-	info, err := os.Lstat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(dir, dirMode); err != nil {
-			return err
-		}
-		if err := syncDir(filepath.Dir(dir)); err != nil {
-			return err
-		}
-		info, err = os.Lstat(dir)
-	}
-	if err != nil {
-		return err
-	}
-	switch {
-	case info.Mode()&fs.ModeSymlink != 0:
-		return &UnsafeError{dir, "it is a symbolic link", "ls -l " + dir}
-	case !info.IsDir():
-		return &UnsafeError{dir, "it is no directory", "ls -l " + dir}
-	}
-	if reason := notOurs(info, dirMode); reason != "" {
-		return &UnsafeError{dir, reason, "chmod 700 " + dir}
-	}
-	return nil
-}
 
 // secureFiles makes the database file or checks that it and its companions are
 // ordinary files of this user alone. SQLite opens them by name, so what else
@@ -58,35 +28,29 @@ func secureFiles(path string) (existed bool, size int64, err error) {
 		if err != nil {
 			return false, 0, err
 		}
-		if !info.Mode().IsRegular() {
-			return false, 0, &UnsafeError{name, "it is no ordinary file", "ls -l " + name}
-		}
 		// The index of the journal is made anew by whoever comes first after the last one
 		// has closed, with the mode that the umask leaves; in this directory it harms nobody.
-		most := fileMode
+		most := private.FileMode
 		if name == path+indexSuffix {
 			most = 0o666
 		}
-		if reason := notOurs(info, most); reason != "" {
-			return false, 0, &UnsafeError{name, reason, "chmod 600 " + name}
-		}
-		if links(info) > 1 {
-			return false, 0, &UnsafeError{name, "it has a second name", "ls -l " + name}
+		if err := private.Check(name, info, most); err != nil {
+			return false, 0, err
 		}
 		size += info.Size()
 		existed = existed || name == path
 	}
 	for _, name := range append([]string{path}, suffixed(path)...) {
-		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, fileMode)
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, private.FileMode)
 		if err != nil {
 			return false, 0, err
 		}
-		if err := errors.Join(f.Chmod(fileMode), f.Close()); err != nil {
+		if err := errors.Join(f.Chmod(private.FileMode), f.Close()); err != nil {
 			return false, 0, err
 		}
 	}
 	// What is acknowledged in these files is nothing without their names.
-	return existed, size, syncDir(filepath.Dir(path))
+	return existed, size, private.SyncDir(filepath.Dir(path))
 }
 
 func suffixed(path string) []string {

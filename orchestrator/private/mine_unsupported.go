@@ -1,6 +1,6 @@
 //go:build !(unix || windows)
 
-package store
+package private
 
 import "io/fs"
 
@@ -9,5 +9,5 @@ func notOurs(fs.FileInfo, fs.FileMode) string { return "whose it is cannot be to
 
 func links(fs.FileInfo) int { return 1 }
 
-// syncDir is not needed or not known here: a name is on the disk when the system says so.
-func syncDir(string) error { return nil }
+// SyncDir is not known here: a name is on the disk when the system says so.
+func SyncDir(string) error { return nil }

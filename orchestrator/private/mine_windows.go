@@ -1,4 +1,4 @@
-package store
+package private
 
 import "io/fs"
 
@@ -9,5 +9,5 @@ func notOurs(fs.FileInfo, fs.FileMode) string { return "" }
 // links is not known without opening the file.
 func links(fs.FileInfo) int { return 1 }
 
-// syncDir is not needed or not known here: a name is on the disk when the system says so.
-func syncDir(string) error { return nil }
+// SyncDir is not needed here: the file system keeps its directories by itself.
+func SyncDir(string) error { return nil }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package store
+package private
 
 import (
 	"errors"
@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// notOurs says why a file is not this user's alone; most is the mode it may have.
+// notOurs says why a file or directory is not this user's alone; most is the mode it
+// may have. Empty: it is.
 func notOurs(info fs.FileInfo, most fs.FileMode) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -31,11 +32,12 @@ func links(info fs.FileInfo) int {
 	return int(st.Nlink)
 }
 
-// syncDir brings the names in a directory to the disk.
-func syncDir(dir string) error {
+// SyncDir brings the names in a directory to the disk: what was made in it is there
+// after a power cut.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(flush(d), d.Close())
 }
