@@ -1,6 +1,6 @@
 // What an agent does in a session, with the public TypeScript client.
-//   node scenario.ts stdio BRIG
-//   node scenario.ts http URL TOKENFILE
+//   node scenario.mts stdio BRIG
+//   node scenario.mts http URL TOKENFILE
 import fs from 'node:fs'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'

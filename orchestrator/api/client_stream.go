@@ -64,7 +64,7 @@ func (c *Client) follow(ctx context.Context, path string, after uint64, last Eve
 		}
 		var p *Problem
 		if errors.As(err, &p) && p.RetryAfter > 0 {
-			wait = time.Duration(p.RetryAfter) * time.Second
+			wait = time.Duration(min(p.RetryAfter, int(patience/time.Second))) * time.Second
 		}
 		select {
 		case <-ctx.Done():

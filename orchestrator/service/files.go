@@ -208,7 +208,7 @@ func fileProblem(err error) error {
 	if errors.As(err, &e) && e.Why != "" && e.Kind == nil {
 		return api.NewProblem(api.CodeUnusable, sentence(err), "")
 	}
-	return api.NewProblem(api.CodeStorage, sentence(err), "")
+	return retry(api.NewProblem(api.CodeStorage, sentence(err), "df -h"), 5)
 }
 
 // sentence is what a workspace says about a failure, without the name.

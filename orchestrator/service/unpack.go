@@ -320,7 +320,7 @@ func (m member) Read(b []byte) (int, error) {
 func (u *unpacking) zip(content io.Reader) error {
 	file, err := os.CreateTemp("", "brig-upload-")
 	if err != nil {
-		return api.NewProblem(api.CodeStorage, "the archive cannot be put aside while it is read", "")
+		return retry(api.NewProblem(api.CodeStorage, "the archive cannot be put aside while it is read", "df -h"), 5)
 	}
 	defer func() {
 		_ = file.Close()           // nothing of it is needed any more
