@@ -138,6 +138,9 @@ func remediesFor(met []orchestrator.Refusal) []string {
 // explainProblem is what the brig that stays answered.
 func explainProblem(p *api.Problem, err error) *failure {
 	f := &failure{Code: string(p.Code), Message: cmp.Or(p.Detail, strings.ToLower(p.Title)), Remedy: cmp.Or(p.Remedy, askDoctor), Exit: exitFailed, err: err}
+	if p.Code == api.CodeInvalid && len(p.Errors) > 0 {
+		f.Remedy = "brig help" // the description of the API is for programs
+	}
 	for _, e := range p.Errors {
 		f.Message += fmt.Sprintf("; %s: %s", e.Location, e.Message)
 	}
