@@ -112,16 +112,16 @@ func (v *view) record(ctx context.Context, r *run, name, key string, durable boo
 		}{scope, r.request})
 		k = &store.Key{Credential: v.c.ID, Key: key, Hash: sha256.Sum256(asked)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, recordBound)
+	soon, cancel := context.WithTimeout(ctx, recordBound)
 	defer cancel()
-	known, err = v.s.options.Store.AddRun(ctx, row, k, durable)
+	known, err = v.s.options.Store.AddRun(soon, row, k, durable)
 	switch {
 	case errors.Is(err, store.ErrKeyReused):
 		return nil, api.NewProblem(api.CodeKeyReused, "this idempotency key was used for another request", "")
 	case errors.Is(err, store.ErrNotFound):
 		return nil, forgotten()
 	case err != nil:
-		return nil, v.s.storage(err)
+		return nil, v.s.storage(ctx, err)
 	}
 	return known, nil
 }

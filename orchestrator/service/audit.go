@@ -101,7 +101,7 @@ func (s *Service) auditOf(ctx context.Context, q api.AuditQuery) (api.AuditList,
 		return out, invalid("query.cursor", audit.ErrCursor.Error())
 	}
 	if err != nil {
-		return out, s.unread(err)
+		return out, s.unread(ctx, err)
 	}
 	for _, l := range lines {
 		out.Lines = append(out.Lines, api.AuditLine{Number: l.Number, Time: l.Time, Kind: string(l.Kind), Actor: l.Actor, Data: l.Data, Hash: l.Hash})

@@ -79,7 +79,7 @@ func (v *view) Datasets(ctx context.Context, session string) (api.DatasetList, e
 	}
 	list, err := v.s.options.Store.Datasets(ctx, x.id)
 	if err != nil {
-		return api.DatasetList{}, v.s.unread(err)
+		return api.DatasetList{}, v.s.unread(ctx, err)
 	}
 	out := api.DatasetList{Datasets: make([]api.Dataset, 0, len(list))}
 	for _, d := range list {
@@ -117,7 +117,7 @@ func (s *Service) changeDatasets(ctx context.Context, x *session, change func(be
 	case errors.Is(err, store.ErrNotHeld):
 		return nil, s.problem(orchestrator.ErrClosed)
 	case err != nil:
-		return nil, s.storage(err)
+		return nil, s.storage(ctx, err)
 	}
 	if err := x.live.SetTables(tablesOf(list)); err != nil {
 		return nil, s.problem(err)

@@ -10,6 +10,7 @@ import (
 	"brig/orchestrator/sandbox"
 	"brig/orchestrator/store"
 	"brig/orchestrator/wire"
+	"brig/orchestrator/workspace"
 )
 
 // notFound is the answer about what does not exist and about what the caller may not see.
@@ -82,6 +83,8 @@ func (s *Service) problem(err error) error {
 		return retry(api.NewProblem(api.CodeBackendLost, lost.Error(), ""), 1)
 	case errors.As(err, &call):
 		return api.NewProblem(api.CodeConflict, call.Error(), "")
+	case store.Failed(err), workspace.Full(err):
+		return s.unwritable(err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return api.NewProblem(api.CodeDeadline, "it took longer than the call was given", "")
 	}
@@ -89,15 +92,21 @@ func (s *Service) problem(err error) error {
 	return api.NewProblem(api.CodeInternal, "brig failed: "+err.Error(), "brig doctor")
 }
 
-// storage is the answer when something could not be written down, so that nothing was done.
-func (s *Service) storage(err error) error {
+// storage is the answer when something could not be written down, so that nothing was
+// done. Nothing is wrong with the store where the caller, whose ctx it is, has left.
+func (s *Service) storage(ctx context.Context, err error) error {
 	var told *api.Problem
 	if err == nil || errors.As(err, &told) {
 		return err
 	}
-	if errors.Is(err, context.Canceled) { // the caller left, and the store is well
-		return s.problem(err)
+	if ctx.Err() != nil {
+		return s.problem(context.Cause(ctx))
 	}
+	return s.unwritable(err)
+}
+
+// unwritable is the answer when the disk or the database on it refuses.
+func (s *Service) unwritable(err error) *api.Problem {
 	s.tally.storeFailed()
 	s.options.Log.Error().Err(err).Msg("the store refused")
 	return retry(api.NewProblem(api.CodeStorage, fmt.Sprintf("it could not be written down, so it was not done: %v", err), "df -h"), 5)

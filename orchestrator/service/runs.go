@@ -135,7 +135,7 @@ func (v *view) findRun(ctx context.Context, id string) (*run, store.Run, error) 
 		case errors.Is(err, store.ErrNotFound):
 			return nil, store.Run{}, notFound("run")
 		case err != nil:
-			return nil, store.Run{}, v.s.unread(err)
+			return nil, store.Run{}, v.s.unread(ctx, err)
 		case !v.c.sees(recorded.Session, recorded.Creator):
 			return nil, store.Run{}, notFound("run")
 		case !recorded.Ended.IsZero():
@@ -149,13 +149,17 @@ func (v *view) findRun(ctx context.Context, id string) (*run, store.Run, error) 
 		}
 	}
 	recorded, err := v.s.options.Store.FindRun(ctx, id)
-	return nil, recorded, v.s.unread(err)
+	return nil, recorded, v.s.unread(ctx, err)
 }
 
-// unread is the answer when the store cannot be read.
-func (s *Service) unread(err error) error {
-	if err == nil || errors.Is(err, store.ErrCursor) || errors.Is(err, context.Canceled) {
+// unread is the answer when the store cannot be read. Nothing is wrong with it where
+// the caller, whose ctx it is, has left.
+func (s *Service) unread(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, store.ErrCursor) {
 		return s.problem(err)
+	}
+	if ctx.Err() != nil {
+		return s.problem(context.Cause(ctx))
 	}
 	s.tally.storeFailed()
 	s.options.Log.Error().Err(err).Msg("the store could not be read")
@@ -178,7 +182,7 @@ func (v *view) Runs(ctx context.Context, session string, p api.Page) (api.RunLis
 	}
 	rows, next, err := v.s.options.Store.Runs(ctx, q)
 	if err != nil {
-		return out, v.s.unread(err)
+		return out, v.s.unread(ctx, err)
 	}
 	out.Next = next
 	for _, row := range rows {

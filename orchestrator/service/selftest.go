@@ -86,7 +86,7 @@ func (v *view) Selftest(ctx context.Context, q api.SelftestRequest) (api.Selftes
 
 	err := s.append(ctx, audit.KindSelftest, v.actor(), audit.EventData{Event: "begun", Values: map[string]string{"selftest": t.view.ID, "backend": q.Backend}})
 	if err == nil {
-		err = s.storage(s.recordSelftest(t.view))
+		err = s.storage(ctx, s.recordSelftest(t.view))
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -176,7 +176,7 @@ func (v *view) FindSelftest(ctx context.Context, id string, o api.FindOptions) (
 		return api.Selftest{}, p
 	}
 	if err != nil {
-		return api.Selftest{}, v.s.unread(err)
+		return api.Selftest{}, v.s.unread(ctx, err)
 	}
 	return v.s.judged(v.s.selftestOf(row)), nil
 }
@@ -220,7 +220,7 @@ func (v *view) Selftests(ctx context.Context, p api.Page) (api.SelftestList, err
 	out := api.SelftestList{Selftests: []api.Selftest{}}
 	rows, next, err := v.s.options.Store.Selftests(ctx, p.Limit, p.Cursor)
 	if err != nil {
-		return out, v.s.unread(err)
+		return out, v.s.unread(ctx, err)
 	}
 	out.Next = next
 	for _, row := range rows {

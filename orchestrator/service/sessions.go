@@ -111,7 +111,7 @@ func (v *view) RenewSession(ctx context.Context, session string, r api.Renewal) 
 		if errors.Is(err, orchestrator.ErrClosed) {
 			return api.Session{}, v.s.problem(err)
 		}
-		return api.Session{}, v.s.storage(err)
+		return api.Session{}, v.s.storage(ctx, err)
 	}
 	if r.LifetimeSeconds > 0 {
 		v.s.note(audit.KindSession, v.actor(), audit.SessionData{

@@ -39,7 +39,7 @@ func (v *view) SessionToken(ctx context.Context, session string) (api.Token, err
 		if x.closing() {
 			return api.Token{}, api.NewProblem(api.CodeGone, "the session is closed", "brig session list")
 		}
-		return api.Token{}, v.s.storage(err)
+		return api.Token{}, v.s.storage(ctx, err)
 	}
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()

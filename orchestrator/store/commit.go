@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/ncruces/go-sqlite3"
 )
 
 const (
@@ -55,6 +57,9 @@ func (s *Store) commit(ctx context.Context, doing string, p promise, do func(con
 	for {
 		select {
 		case err := <-c.done:
+			if ctx.Err() != nil && (errors.Is(err, sqlite3.INTERRUPT) || errors.Is(err, sql.ErrTxDone)) {
+				err = context.Cause(ctx) // which is what these mean then
+			}
 			return s.explain(doing, err)
 		case s.batch.turn <- struct{}{}:
 			s.commitWaiting()

@@ -36,6 +36,12 @@ func (e *NewerError) Error() string {
 		e.Path, e.Have, e.Known, e.Path, e.Path)
 }
 
+// Failed says that an error is of the database or the disk under it, whoever passes it on.
+func Failed(err error) bool {
+	var code sqlite3.ErrorCode
+	return errors.As(err, &code) && code != sqlite3.INTERRUPT // that one is the caller's doing
+}
+
 // damaged says that the file is no intact database, whatever asks it.
 func damaged(err error) bool {
 	return errors.Is(err, sqlite3.CORRUPT) || errors.Is(err, sqlite3.NOTADB)

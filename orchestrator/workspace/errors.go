@@ -35,6 +35,12 @@ type Error struct {
 	Err  error  // the operating system's error, or nil
 }
 
+// Full says that an error of the operating system means that a disk is full.
+func Full(err error) bool {
+	_, kind := classify(err)
+	return kind == ErrNoSpace || errors.Is(err, ErrNoSpace)
+}
+
 func (e *Error) Error() string {
 	if e.Name == "" {
 		return fmt.Sprintf("%s the workspace: %s", e.Op, e.text())
