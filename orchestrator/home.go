@@ -24,9 +24,13 @@ type home struct {
 	workspace string
 }
 
+// homeName is the name of a session's directory. It says whose it is: installations
+// may share a data directory, and none can tell which brigs of another live.
+func homeName(owner, id string) string { return id + "." + owner }
+
 // makeHome makes a fresh directory for a session without one.
-func makeHome(data, id string, keep bool) (home, error) {
-	dir := filepath.Join(data, homesDir, id)
+func makeHome(data, name string, keep bool) (home, error) {
+	dir := filepath.Join(data, homesDir, name)
 	h := home{dir: dir, workspace: filepath.Join(dir, filesDir)}
 	if err := os.MkdirAll(h.workspace, homeMode); err != nil {
 		return home{}, fmt.Errorf("make the session directory: %w", err)

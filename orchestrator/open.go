@@ -194,7 +194,7 @@ func (s *Session) makeHome(so SessionOptions, id string) (home, error) {
 	if so.Workspace != "" {
 		return takeHome(so.Workspace)
 	}
-	return makeHome(s.o.options.Paths.Data, id, so.Keep)
+	return makeHome(s.o.options.Paths.Data, homeName(s.o.options.Owner.ID(), id), so.Keep)
 }
 
 // admit counts a session in, or says why not.

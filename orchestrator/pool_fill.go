@@ -89,7 +89,7 @@ func (p *pool) prepare(ctx context.Context, key probeKey, source string) (*spare
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	h, err := makeHome(p.o.options.Paths.Data, string(p.o.newInstanceID()), false)
+	h, err := makeHome(p.o.options.Paths.Data, homeName(p.o.options.Owner.ID(), string(p.o.newInstanceID())), false)
 	if err != nil {
 		return nil, err
 	}

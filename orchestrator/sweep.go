@@ -107,7 +107,7 @@ func (o *Orchestrator) knownDown(kind sandbox.Kind) bool {
 	return false
 }
 
-// sweepHomes removes the directories of sessions whose brig is dead.
+// sweepHomes removes the directories of this installation's sessions whose brig is dead.
 func (o *Orchestrator) sweepHomes(ctx context.Context, spared shelter) (removed int, err error) {
 	homes := filepath.Join(o.options.Paths.Data, homesDir)
 	entries, err := os.ReadDir(homes)
@@ -120,8 +120,9 @@ func (o *Orchestrator) sweepHomes(ctx context.Context, spared shelter) (removed 
 	var errs []error
 	for _, entry := range entries {
 		dir := filepath.Join(homes, entry.Name())
-		token, _, ours := strings.Cut(entry.Name(), "-")
-		if !ours || len(token) != len(o.options.Owner.Token()) || o.options.Owner.Alive(token) || kept(dir) || spared.home(dir, token) {
+		id, ours := strings.CutSuffix(entry.Name(), homeName(o.options.Owner.ID(), ""))
+		token, _, numbered := strings.Cut(id, "-")
+		if !ours || !numbered || len(token) != len(o.options.Owner.Token()) || o.options.Owner.Alive(token) || kept(dir) || spared.home(dir, token) {
 			continue
 		}
 		if ctx.Err() != nil {

@@ -23,15 +23,18 @@ func TestSweepTakesOnlyWhatIsDead(t *testing.T) {
 	defer alive.Close()
 	dead := strings.Repeat("0", 31) + "1"
 	homes := filepath.Join(rig.options.Paths.Data, homesDir)
+	mine := func(id string) string { return homeName(own.ID(), id) }
 	made := map[string]bool{ // stays?
-		dead + "-1": false, dead + "-2": true, alive.Token() + "-1": true, own.Token() + "-9": true, "somebody-else": true, "plain": true,
+		mine(dead + "-1"): false, mine(dead + "-2"): true, mine(alive.Token() + "-1"): true, mine(own.Token() + "-9"): true,
+		// Another installation's, whose brig cannot be seen from here, lives perhaps.
+		homeName(strings.Repeat("f", 32), dead+"-1"): true, dead + "-1": true, mine("somebody-else"): true, "somebody-else": true, "plain": true,
 	}
 	for name := range made {
 		if err := os.MkdirAll(filepath.Join(homes, name, filesDir, "deep"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(homes, dead+"-2", keepFile), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(homes, mine(dead+"-2"), keepFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{dead + "-1", alive.Token() + "-1", own.Token() + "-1"} {
@@ -65,7 +68,7 @@ func TestFirstOpenSweeps(t *testing.T) {
 	CheckGoroutines(t)
 	rig := newRig(t)
 	dead := strings.Repeat("0", 32)
-	stale := filepath.Join(rig.options.Paths.Data, homesDir, dead+"-1")
+	stale := filepath.Join(rig.options.Paths.Data, homesDir, homeName(rig.options.Owner.ID(), dead+"-1"))
 	if err := os.MkdirAll(stale, 0o700); err != nil {
 		t.Fatal(err)
 	}
