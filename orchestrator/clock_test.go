@@ -54,8 +54,8 @@ func TestNoWallClock(t *testing.T) {
 	if files < 50 {
 		t.Fatalf("only %d files were read: the rule would check nothing", files)
 	}
-	wall := regexp.MustCompile(`\btime\.(time|time_ns|clock|localtime|gmtime)\(|\bdatetime\b|CLOCK_REALTIME`)
-	if !wall.MatchString("x = time.time() + 5") || wall.MatchString("time.monotonic()") {
+	wall := regexp.MustCompile(`\btime\.(time|time_ns|clock|localtime|gmtime)\(|\b(datetime|date)\.(now|utcnow|today|fromtimestamp)\(|CLOCK_REALTIME`)
+	if !wall.MatchString("x = time.time() + 5") || !wall.MatchString("datetime.datetime.now()") || wall.MatchString("time.monotonic()") {
 		t.Fatal("the pattern does not see what it looks for")
 	}
 	scripts := 0
