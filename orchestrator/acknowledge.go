@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"brig/orchestrator/config"
+	"brig/orchestrator/private"
 )
 
 // AcknowledgedFile is the path of the record that a person accepted, on this
@@ -26,12 +27,8 @@ func Acknowledge(p config.Paths) error {
 	if err := os.MkdirAll(p.State, 0o700); err != nil {
 		return fmt.Errorf("record the acceptance: %w", err)
 	}
-	path := AcknowledgedFile(p)
 	text := machine + "\n" + time.Now().UTC().Format(time.RFC3339) + "\n"
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		return fmt.Errorf("record the acceptance: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := private.Replace(AcknowledgedFile(p), []byte(text), private.FileMode); err != nil {
 		return fmt.Errorf("record the acceptance: %w", err)
 	}
 	return nil

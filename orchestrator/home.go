@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"brig/orchestrator/private"
 	"brig/orchestrator/workspace"
 )
 
@@ -77,7 +78,7 @@ func (h home) sync() error {
 		return nil
 	}
 	for _, dir := range []string{h.dir, filepath.Dir(h.dir), filepath.Dir(filepath.Dir(h.dir))} {
-		if err := workspace.SyncDir(dir); err != nil {
+		if err := private.SyncDir(dir); err != nil {
 			return fmt.Errorf("bring the session directory to the disk: %w", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"brig/orchestrator/private"
 	"brig/orchestrator/sandbox"
 )
 
@@ -28,23 +29,11 @@ func Save(dir string, r Report) error {
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
 	}
-	var f *os.File
 	if err == nil {
-		f, err = os.CreateTemp(dir, ".new-*") // 0600
+		err = private.Replace(filepath.Join(dir, recordName(r)), raw, private.FileMode)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the self-test's report: %w", err)
-	}
-	_, err = f.Write(raw)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, recordName(r)))
-	}
-	if err != nil {
-		return fmt.Errorf("keep the self-test's report: %w", errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }

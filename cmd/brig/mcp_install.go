@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"brig/orchestrator/private"
 )
 
 // maxClientFile bounds a settings file, in bytes.
@@ -178,7 +180,7 @@ func (c mcpClient) install(file string, s mcpServer, dry bool) (mcpInstalled, er
 	if now, _, err := readClientFile(file); err != nil || string(now) != string(before) {
 		return done, errors.Join(errors.New("it changed just now; try again"), err)
 	}
-	return done, replace(file, after, mode)
+	return done, private.Replace(file, after, mode)
 }
 
 // readClientFile reads a settings file; nil where there is none.
@@ -212,23 +214,6 @@ func writeNew(file string, text []byte, mode fs.FileMode) error {
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// replace exchanges a file as a whole, so that nobody sees a part of it.
-func replace(file string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".brig-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }
 
 // mcpPrint shows what to enter by hand.

@@ -162,7 +162,7 @@ func takeGuard(locks string) (*os.File, error) {
 	return guard, nil
 }
 
-// readOrMakeID needs the guard. The rename makes the id appear whole or not at all.
+// readOrMakeID needs the guard. The id appears whole or not at all.
 func readOrMakeID(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err == nil {
@@ -176,12 +176,8 @@ func readOrMakeID(path string) (string, error) {
 		return "", fmt.Errorf("read the owner id: %w", err)
 	}
 	id := randomHex()
-	temp := path + ".new"
-	if err := os.WriteFile(temp, []byte(id+"\n"), 0o600); err != nil {
+	if err := private.Replace(path, []byte(id+"\n"), private.FileMode); err != nil {
 		return "", fmt.Errorf("write the owner id: %w", err)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return "", errors.Join(fmt.Errorf("write the owner id: %w", err), os.Remove(temp))
 	}
 	return id, nil
 }

@@ -92,7 +92,7 @@ func (s *Server) Listen() (b Bound, err error) {
 		return b, fmt.Errorf("tell where brig listens: %w", err)
 	}
 	s.bound = b.Address
-	return b, writePrivate(dir, api.EndpointFile, string(text)+"\n")
+	return b, writeText(dir, api.EndpointFile, string(text))
 }
 
 // listenLoopback takes the configured address, or a free port beside it.

@@ -6,10 +6,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"brig/orchestrator/api"
+	"brig/orchestrator/private"
 )
 
 // tokens are those of this start: both are made anew each time, and only their
@@ -36,24 +36,13 @@ func newToken() string {
 func (t *tokens) write(dir string) error {
 	defer func() { t.operatorText, t.agentText = "", "" }()
 	return errors.Join(
-		writePrivate(dir, api.OperatorToken, t.operatorText+"\n"), writePrivate(dir, api.AgentToken, t.agentText+"\n"))
+		writeText(dir, api.OperatorToken, t.operatorText), writeText(dir, api.AgentToken, t.agentText))
 }
 
-// writePrivate makes a file for this user alone (0600 from its first moment) in
-// place of whatever has that name. The directory is this user's alone.
-func writePrivate(dir, name, text string) error {
-	temp := filepath.Join(dir, "."+name+"."+newID())
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+// writeText makes a file for this user alone in place of whatever has that name.
+func writeText(dir, name, text string) error {
+	if err := private.Replace(filepath.Join(dir, name), []byte(text+"\n"), private.FileMode); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(0o600), f.Close()) // the umask may have taken too much
-	if err == nil {
-		err = os.Rename(temp, filepath.Join(dir, name))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(temp))
 	}
 	return nil
 }

@@ -68,16 +68,6 @@ func flush(f *os.File) error {
 	return nil
 }
 
-// SyncDir brings the entries of a host directory to the disk, where the system has
-// such a thing: a directory that was made in it is there after a power cut.
-func SyncDir(dir string) error {
-	root, err := openDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(syncDir(root), root.Close())
-}
-
 // Bulk puts many files and brings their directories to the disk only once, with
 // Sync. Its methods may be called at the same time.
 type Bulk struct {
