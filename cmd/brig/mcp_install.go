@@ -172,7 +172,11 @@ func (c mcpClient) install(file string, s mcpServer, dry bool) (mcpInstalled, er
 	}
 	if before != nil {
 		done.Backup = fmt.Sprintf("%s.before-brig-%s", file, time.Now().UTC().Format("20060102T150405Z"))
-		if err := writeNew(done.Backup, before, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := writeNew(done.Backup, before, mode); errors.Is(err, fs.ErrExist) {
+			if kept, _, err := readClientFile(done.Backup); err != nil || string(kept) != string(before) {
+				return done, errors.Join(errors.New("another change of this second was kept under the same name; try again"), err)
+			}
+		} else if err != nil {
 			return done, err
 		}
 	}

@@ -45,6 +45,7 @@ func TestInsertJSON(t *testing.T) {
 func TestInsertRefuses(t *testing.T) {
 	for _, text := range []string{
 		"[1]", "{", "{} {}", "{\"mcpServers\": []}", "// comment\n{}", "{\"a\": 1,}", "\"text\"", "{\"mcpServers\": null}",
+		"{\"mcpServers\": {}, \"mcpServers\": {}}", "{\"mcpServers\": {\"brig\": {}, \"brig\": {}}}",
 	} {
 		if got, err := insertJSON([]byte(text), "mcpServers", "brig", json.RawMessage(`{}`)); err == nil {
 			t.Errorf("%q became %q", text, got)

@@ -100,6 +100,9 @@ func membersOf(text []byte, from int) (object, error) {
 			return o, notJSON(err)
 		}
 		m := member{name: t.(string)}
+		if o.find(m.name) != nil { // which of the two counts is the reader's choice
+			return o, fmt.Errorf("%q stands there twice", m.name)
+		}
 		m.key = bytes.LastIndexByte(text[:offset()-1], '"')
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
