@@ -42,7 +42,7 @@ func TestCloseDuring(t *testing.T) {
 				t.Errorf("the workspace is left: %v", err)
 			}
 			for what, err := range map[string]error{
-				"run": second(s.Run(t.Context(), RunRequest{}, nil)), "reset": s.Reset(t.Context()), "variables": second(s.Variables(t.Context())),
+				"run": second(s.Run(t.Context(), RunRequest{}, nil)), "reset": s.Reset(t.Context(), false), "variables": second(s.Variables(t.Context())),
 			} {
 				if !errors.Is(err, ErrClosed) {
 					t.Errorf("%s after close: %v", what, err)

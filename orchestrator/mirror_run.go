@@ -15,18 +15,18 @@ const replaceWithin = 10 * time.Second
 // ready makes sure that an instance is there, that its workspace is the session's
 // and that it knows the session's datasets; the caller has the interpreter. ctx ends it, and with it what is on
 // its way: an interrupt never waits for a file.
-func (s *Session) ready(ctx context.Context, progress func(done, total int)) (fresh string, err error) {
+func (s *Session) ready(ctx context.Context, progress func(done, total int)) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.life, func() { cancel(ErrClosed) })()
+	if err := s.permitted(); err != nil {
+		return err
+	}
 	for attempt := 0; ; attempt++ {
 		began := time.Now()
-		said, err := s.ensure(ctx)
-		if said != "" {
-			fresh = said
-		}
+		_, err := s.ensure(ctx)
 		if err != nil {
-			return fresh, err
+			return err
 		}
 		s.mu.Lock()
 		m := s.mirror
@@ -43,7 +43,7 @@ func (s *Session) ready(ctx context.Context, progress func(done, total int)) (fr
 		// Not one that kept everybody waiting: the next one would for as long again.
 		var lost *sandbox.Lost
 		if err == nil || attempt > 0 || !errors.As(err, &lost) || ctx.Err() != nil || time.Since(began) > replaceWithin {
-			return fresh, err
+			return err
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (s *Session) start(ctx context.Context, so SessionOptions) error {
 	if so.Name == "" {
 		so.Name = id
 	}
-	s.creator, s.created = so.Creator, time.Now()
+	s.creator, s.created, s.passing = so.Creator, time.Now(), so.Passing
 	s.spec = launch{
 		want: so.Backend, trial: so.Trial, wish: wish{most: so.Limits},
 		claim: sandbox.Claim{Session: so.Name, Timezone: so.Timezone, Locale: so.Locale},

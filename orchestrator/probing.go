@@ -173,17 +173,13 @@ func (o *Orchestrator) source(ctx context.Context, key probeKey) (string, error)
 	return l.probe.Source, l.probe.Err
 }
 
-// resolve gathers what the pure resolve needs and no more: the backend to step
-// down to is asked only when the wanted one fails or keeps everybody waiting.
-//
-// A wanted backend that has a prepared instance ready is not asked again before
-// it is handed out; see vouchedFor.
-func (o *Orchestrator) resolve(ctx context.Context, q question) (Resolution, error) {
-	set, base := o.now(), q.wish
+// inputs are what a resolution depends on, apart from what the backends answer.
+func (o *Orchestrator) inputs(q question) inputs {
+	set := o.now()
 	in := inputs{
-		Configured: set.backend, Requested: q.want, Fallback: set.fallback, Mode: o.base(sandbox.Host, base).Mode, SwitchedOff: !set.codeExec,
+		Configured: set.backend, Requested: q.want, Fallback: set.fallback, Mode: o.base(sandbox.Host, q.wish).Mode, SwitchedOff: !set.codeExec,
 		Probes: map[sandbox.Kind]probe{}, Development: o.options.Development, Acknowledged: o.acknowledged(),
-		Image: strings.HasPrefix(o.base(sandbox.Docker, base).Image, ownImage),
+		Image: strings.HasPrefix(o.base(sandbox.Docker, q.wish).Image, ownImage),
 		Trial: q.trial,
 	}
 	if o.options.Verdicts != nil {
@@ -191,6 +187,16 @@ func (o *Orchestrator) resolve(ctx context.Context, q question) (Resolution, err
 			in.Verdicts = map[sandbox.LayerID]Verdict{} // it has not run: that is for require to judge
 		}
 	}
+	return in
+}
+
+// resolve gathers what the pure resolve needs and no more: the backend to step
+// down to is asked only when the wanted one fails or keeps everybody waiting.
+//
+// A wanted backend that has a prepared instance ready is not asked again before
+// it is handed out; see vouchedFor.
+func (o *Orchestrator) resolve(ctx context.Context, q question) (Resolution, error) {
+	base, in := q.wish, o.inputs(q)
 	rungs := ladder(in)
 	for i, kind := range rungs {
 		if err, known := q.failed[kind]; known {

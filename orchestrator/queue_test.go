@@ -28,7 +28,7 @@ func TestQueueIsFairShortAndExact(t *testing.T) {
 		if _, err := s.Run(t.Context(), RunRequest{}, nil); !errors.Is(err, ErrBusy) {
 			t.Errorf("one too many: %v", err)
 		}
-		if err := s.Reset(t.Context()); !errors.Is(err, ErrBusy) {
+		if err := s.Reset(t.Context(), false); !errors.Is(err, ErrBusy) {
 			t.Errorf("a reset too many: %v", err)
 		}
 		want(t, first.wait(t), sandbox.OK, wire.StateKept)
@@ -141,7 +141,7 @@ func TestResetAndVariables(t *testing.T) {
 			t.Errorf("variables beside a run: %v", err)
 		}
 		begin := time.Now()
-		if err := s.Reset(t.Context()); err != nil {
+		if err := s.Reset(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
 		within(t, "the reset's turn", time.Since(begin), time.Second, time.Second)
@@ -151,7 +151,7 @@ func TestResetAndVariables(t *testing.T) {
 		}
 
 		rig.docker.Lose(s.latest().instance.ID(), sandbox.Ending{Cause: sandbox.Killed})
-		if err := s.Reset(t.Context()); err != nil {
+		if err := s.Reset(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
 		r, _ := run(t, s, RunRequest{}, Print("fresh as asked for"))

@@ -35,7 +35,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 		return s.unbegun(ctx, r, err)
 	}
 	asked, ask := context.WithCancel(context.Background())
-	b, fresh, err := s.begin(ctx, asked, ask, r.Run, req.Carrying)
+	b, before, err := s.begin(ctx, asked, ask, r.Run, req.Carrying)
 	if err != nil {
 		interrupted := asked.Err() != nil
 		ask()
@@ -56,6 +56,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 	if req.Began != nil {
 		req.Began()
 	}
+	before.passing = s.passing
 	answer := make(chan outcome, 1)
 	s.work.Go(func() {
 		// Not ended by the caller's context: that is the supervisor's to handle, with an account of the run.
@@ -75,12 +76,12 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 		answer <- o
 	})
 	emitErr := v.outlet.deliver(ctx, emit)
-	return v.result(r, b.stamp, fresh, <-answer), emitErr
+	return v.result(r, b.stamp, before, <-answer), emitErr
 }
 
 // begin takes the instance for a run, a fresh one if need be; the caller has
 // the interpreter. From here on Interrupt reaches the run.
-func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, run wire.RunID, progress func(done, total int)) (b bound, fresh string, err error) {
+func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, run wire.RunID, progress func(done, total int)) (b bound, earlier past, err error) {
 	s.mu.Lock()
 	s.active, s.current = ask, run
 	s.mu.Unlock()
@@ -88,7 +89,7 @@ func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, run 
 	defer cancel(nil)
 	defer context.AfterFunc(asked, func() { cancel(errAsked) })()
 
-	fresh, err = s.ready(opening, progress)
+	err = s.ready(opening, progress)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
@@ -96,11 +97,21 @@ func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, run 
 	}
 	if err != nil {
 		s.active, s.current = nil, ""
-		return bound{}, "", err
+		return bound{}, past{}, err
 	}
+	earlier = past{fresh: s.renewed, missed: s.missed, first: s.runs == 0}
+	s.missed, s.renewed = "", false
 	s.runs++
 	s.move(eventRun)
-	return s.bound, fresh, nil
+	return s.bound, earlier, nil
+}
+
+// past is what a run finds of those before it.
+type past struct {
+	fresh   bool   // it is the first in its instance, and there was another one
+	missed  string // why the variables of earlier runs are gone; empty: they are there
+	first   bool   // nothing ran in the session before
+	passing bool   // nothing runs in it afterwards
 }
 
 // errAsked says that Interrupt came before the run had begun.
@@ -131,6 +142,12 @@ func (s *Session) settle(v *supervisor, o outcome) {
 	defer s.mu.Unlock()
 	s.active, s.current = nil, ""
 	if o.alive {
+		if o.exit.State == wire.StateLost { // the interpreter is another one in the same instance
+			s.missed = "the run before ended with its interpreter"
+			if d := o.verdict.Detail; d != "" {
+				s.missed += " (" + d + ")"
+			}
+		}
 		s.move(eventEnd)
 		return
 	}
@@ -153,16 +170,16 @@ func (s *Session) settle(v *supervisor, o outcome) {
 }
 
 // result puts together what brig saw and what the runner said.
-func (v *supervisor) result(r Result, st Stamp, fresh string, o outcome) Result {
+func (v *supervisor) result(r Result, st Stamp, before past, o outcome) Result {
 	r.Cause, r.RunnerReported = o.verdict.Cause, o.verdict.RunnerReported
-	r.Detail, r.Elapsed, r.Stamp = join(append([]string{o.verdict.Detail, o.full, fresh}, o.notCarried.notes...)...), o.elapsed, st
+	r.Detail, r.Elapsed, r.Stamp = join(append([]string{o.verdict.Detail, o.full, before.words(), v.cost(before, o)}, o.notCarried.notes...)...), o.elapsed, st
 	r.NotCarried, r.NotBrought = o.notCarried.notes, o.notCarried.lost
 	r.Stdout, r.Stderr, r.Displays = v.outlet.stdout, v.outlet.stderr, v.outlet.displays
 	r.Stdout.Incomplete, r.Stderr.Incomplete = !o.seen, !o.seen
 	r.State = wire.StateLost
 	if o.seen {
 		r.Log, r.Exception = o.exit.Log, o.exit.Exception
-		if fresh == "" || o.exit.State == wire.StateEnded {
+		if !before.fresh || o.exit.State == wire.StateEnded {
 			r.State = o.exit.State
 		}
 		if !o.alive && r.State == wire.StateKept {
@@ -176,6 +193,28 @@ func (v *supervisor) result(r Result, st Stamp, fresh string, o outcome) Result 
 		}
 	}
 	return r
+}
+
+// words say that variables of earlier runs are gone, to the first run that would miss them.
+func (p past) words() string {
+	if p.missed == "" {
+		return ""
+	}
+	return "earlier variables are gone: " + p.missed
+}
+
+// cost says that this run has cost the session its variables, where somebody comes
+// to miss them.
+func (v *supervisor) cost(before past, o outcome) string {
+	switch {
+	case before.passing, before.first && v.run.Once, v.first == stopClose && !v.s.parked():
+		return ""
+	case o.alive && o.exit.State != wire.StateLost:
+		return ""
+	case v.run.Once && before.missed != "":
+		return "" // there were none
+	}
+	return "the session's variables are gone with it"
 }
 
 // newRunID is used once in the world, so that it can be looked for in any log.

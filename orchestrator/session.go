@@ -48,6 +48,9 @@ type Session struct {
 	record  record             // what the store knows of it
 	lost    *lostInstance      // without a connection, and may live; nil: there is none
 	note    string             // see Note
+	passing bool               // set with spec: nothing runs in it after its one run
+	renewed bool               // a fresh instance was started for a run that did not begin
+	missed  string             // why the variables of earlier runs are gone; the next run says so
 	filled  bool               // an instance ended because the workspace was over its limit
 	mirror  *mirror            // of the latest instance; nil: it sees the host's workspace itself
 	tables  tables             // the datasets
@@ -144,24 +147,35 @@ func (s *Session) Interrupt(context.Context) error {
 	return nil
 }
 
-// Reset gives the session a fresh namespace when its turn comes.
-func (s *Session) Reset(ctx context.Context) error {
-	release, err := s.take(ctx, nil)
+// Reset gives the session a fresh namespace when its turn comes. now interrupts the
+// run that has the interpreter when Reset is called. Where the settings in force do
+// not allow the session's instance any more, it gets another one.
+func (s *Session) Reset(ctx context.Context, now bool) error {
+	release, err := s.take(ctx, func() {
+		if now {
+			_ = s.Interrupt(ctx) // nothing runs: then there is nothing to wait for
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("reset the session: %w", s.closedError(err))
 	}
 	defer release()
+	if err := s.giveUp(ctx); err != nil {
+		return fmt.Errorf("reset the session: %w", err)
+	}
 	fresh, err := s.ensure(ctx)
 	if err != nil {
 		return err
 	}
-	if fresh != "" {
+	if fresh {
+		s.forgive()
 		return nil
 	}
 	for until := time.Now().Add(closeBound); ; {
 		_, err := s.latest().instance.Call(ctx, wire.Control{Op: wire.OpReset}, nil, nil)
 		var refused *wire.CallError
 		if err == nil {
+			s.forgive()
 			return nil
 		}
 		if !errors.As(err, &refused) || refused.Code != wire.CodeBusy || time.Now().After(until) {
@@ -229,17 +243,25 @@ func (s *Session) take(ctx context.Context, joined func()) (release func(), err 
 	}, nil
 }
 
-// ensure makes sure that an instance is there. It says why an earlier one is
-// not any more, if a fresh one had to be started; the caller has the interpreter.
-func (s *Session) ensure(ctx context.Context) (fresh string, err error) {
+// forgive forgets that variables are gone: whoever asked for a fresh namespace has it.
+func (s *Session) forgive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.missed, s.renewed = "", false
+}
+
+// ensure makes sure that an instance is there, and tells whether it had to start a
+// fresh one; why an earlier one is gone is remembered for the next run that begins.
+// The caller has the interpreter.
+func (s *Session) ensure(ctx context.Context) (fresh bool, err error) {
 	s.mu.Lock()
 	s.notice()
 	if s.closing || s.state != StateLost {
 		defer s.mu.Unlock()
 		if s.closing {
-			return "", ErrClosed
+			return false, ErrClosed
 		}
-		return "", nil
+		return false, nil
 	}
 	s.move(eventReplace)
 	retired := s.retired
@@ -259,15 +281,15 @@ func (s *Session) ensure(ctx context.Context) (fresh string, err error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.move(eventFail)
-		return "", err
+		return false, err
 	}
 	if same {
-		return "", nil
+		return false, nil
 	}
 	s.mu.Lock()
-	loss := s.loss
-	s.mu.Unlock()
-	return "earlier variables are gone: " + loss, nil
+	defer s.mu.Unlock()
+	s.missed, s.renewed = s.loss, true
+	return true, nil
 }
 
 // launch gives the session a fresh instance. Close ends it as well.

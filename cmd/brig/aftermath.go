@@ -83,8 +83,11 @@ func few(all []string) []string {
 // was asked for beside its output did not arrive.
 func (e *execution) code() exitCode {
 	code := exitOf(e.result.Cause, e.result.Status, e.result.Signal)
-	if signalled, ok := e.signals.exit(); ok && e.result.Cause == sandbox.Cancelled {
-		code = signalled
+	if e.result.Cause == sandbox.Cancelled {
+		code = exitFailed // somebody else's doing, such as brig session rm
+		if signalled, ok := e.signals.exit(); ok {
+			code = signalled
+		}
 	}
 	if code == exitOK && len(e.undelivered()) > 0 {
 		code = exitFailed

@@ -46,6 +46,7 @@ func exitRows() []exitRow {
 		{"125", "refused, backend-lost, internal", "brig refused or failed; the message says why and what to type next"},
 		{"125", "", "selftest: nothing could be tested, as with --backend docker where no engine answers, or the report could not be written"},
 		{"125", "ok", "the code ran to its end, but a file could not be brought back, a figure not saved or the session not removed; \"warnings\" say which"},
+		{"125", "cancelled", "somebody else ended the run, such as brig session rm"},
 		{"130", "interrupted, cancelled", "Ctrl-C"},
 		{"131", "cancelled", "Ctrl-\\, or brig was told to quit; the run was ended"},
 		{"137", "memory, processes, disk, output, killed", "a limit ended the run, or the interpreter was killed"},

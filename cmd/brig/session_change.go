@@ -38,11 +38,18 @@ func (p *program) change(use, short, long string, do func(ctx context.Context, b
 }
 
 func (p *program) sessionResetCommand() *cobra.Command {
-	return p.change("reset", "Start a session's interpreter afresh; files and datasets stay", "",
+	now := false
+	c := p.change("reset", "Start a session's interpreter afresh; files and datasets stay",
+		"Start a session's interpreter afresh: its variables are gone, its files and datasets\nstay. It waits for the runs before it; with --now it interrupts the one that runs.",
 		func(ctx context.Context, b *api.Client, session string) (any, string, error) {
-			s, err := b.Reset(ctx, session)
+			if s, err := b.Session(ctx, session); err == nil && s.Run != "" && !now {
+				p.tui.note("waiting for run %s; to interrupt it: brig session reset --now %s", escapeLine(s.Run), escapeLine(quote(session)))
+			}
+			s, err := b.Reset(ctx, session, api.ResetOptions{Now: now})
 			return s, "the interpreter of " + session + " is a fresh one; its files are as they were", err
 		})
+	c.Flags().BoolVar(&now, "now", false, "interrupt the run that has the interpreter instead of waiting for its end")
+	return c
 }
 
 func (p *program) sessionInterruptCommand() *cobra.Command {

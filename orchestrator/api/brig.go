@@ -25,7 +25,7 @@ type Brig interface {
 	// RenewSession counts as a use of the session, and moves the end of its lifetime.
 	RenewSession(ctx context.Context, session string, r Renewal) (Session, error)
 	CloseSession(ctx context.Context, session string) error
-	Reset(ctx context.Context, session string) (Session, error)
+	Reset(ctx context.Context, session string, o ResetOptions) (Session, error)
 	// Interrupt ends the run that has the interpreter, softly first. CodeNotRunning.
 	Interrupt(ctx context.Context, session string) error
 	Variables(ctx context.Context, session string) (VariableList, error)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/url"
 )
 
 func (c *Client) Status(ctx context.Context) (s Status, err error) {
@@ -38,8 +39,12 @@ func (c *Client) CloseSession(ctx context.Context, session string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("sessions", session)})
 }
 
-func (c *Client) Reset(ctx context.Context, session string) (s Session, err error) {
-	return s, c.do(ctx, call{method: http.MethodPost, path: path("sessions", session, "reset"), out: &s})
+func (c *Client) Reset(ctx context.Context, session string, o ResetOptions) (s Session, err error) {
+	q := url.Values{}
+	if o.Now {
+		q.Set("now", "true")
+	}
+	return s, c.do(ctx, call{method: http.MethodPost, path: path("sessions", session, "reset"), query: q, out: &s})
 }
 
 func (c *Client) Interrupt(ctx context.Context, session string) error {

@@ -81,6 +81,11 @@ type SessionList struct {
 	Next     string    `json:"next,omitempty" doc:"cursor of the next page; empty: this is the last"`
 }
 
+// ResetOptions of Reset. With the zero value it waits for the runs before it.
+type ResetOptions struct {
+	Now bool // interrupt the run that has the interpreter
+}
+
 // Renewal keeps a session.
 type Renewal struct {
 	LifetimeSeconds int64 `json:"lifetime_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"seconds from now after which the session ends; 0: as it was"`

@@ -82,9 +82,9 @@ func (s *surface) registerSessions(a huma.API) {
 	})
 	add(a, huma.Operation{
 		OperationID: "reset-session", Method: http.MethodPost, Path: "/v1/sessions/{session}/reset", Tags: tags,
-		Summary: "Start the interpreter afresh", Description: "Variables are gone, files and datasets stay.",
-	}, anInstance|aSession, func(ctx context.Context, in *SessionPart) (*answer[api.Session], error) {
-		return answered(s.brigOf(ctx).Reset(ctx, in.Session))
+		Summary: "Start the interpreter afresh", Description: "Variables are gone, files and datasets stay. It waits for the runs before it.",
+	}, anInstance|aSession, func(ctx context.Context, in *inReset) (*answer[api.Session], error) {
+		return answered(s.brigOf(ctx).Reset(ctx, in.Session, api.ResetOptions{Now: in.Now}))
 	})
 	add(a, huma.Operation{
 		OperationID: "interrupt-session", Method: http.MethodPost, Path: "/v1/sessions/{session}/interrupt", Tags: tags, DefaultStatus: http.StatusNoContent,
@@ -104,4 +104,9 @@ func (s *surface) registerSessions(a huma.API) {
 	}, aSession, func(ctx context.Context, in *SessionPart) (*answer[api.Token], error) {
 		return answered(s.brigOf(ctx).SessionToken(ctx, in.Session))
 	})
+}
+
+type inReset struct {
+	SessionPart
+	Now bool `query:"now" doc:"interrupt the run that has the interpreter instead of waiting for its end"`
 }

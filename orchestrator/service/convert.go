@@ -75,6 +75,7 @@ func (s *Service) describe(x *session) api.Session {
 		Run: string(i.Run), Queued: i.Queued, Runs: i.Runs, Limits: limitsOf(i.Limits), Stamp: stampOf(i.Stamp, x.approval),
 		Warnings: notNil(orchestrator.Warnings(i.Resolution, i.Posture)), Note: i.Note, Creator: x.creator,
 	}
+	out.Warnings = append(out.Warnings, x.live.Differs()...)
 	if out.Note == "" {
 		out.Note = i.Loss
 	}

@@ -224,7 +224,7 @@ func TestNothingAfterTheEnd(t *testing.T) {
 	<-ready
 	r.end(t)
 	wg.Wait()
-	if run.Cause != "cancelled" || !strings.Contains(run.Detail, "brig ended") {
+	if run.Cause != "backend-lost" || !strings.Contains(run.Detail, "brig ended") {
 		t.Errorf("%s: %s", run.Cause, run.Detail)
 	}
 	last := c.all[len(c.all)-1]

@@ -186,7 +186,7 @@ func datasetsComeBack(t *testing.T, r real) {
 	}
 	check("after the interpreter died")
 	python(t, b, "data", "kept = 6")
-	_, err = b.Reset(t.Context(), "data")
+	_, err = b.Reset(t.Context(), "data", api.ResetOptions{})
 	must(t, err)
 	check("after a reset")
 	// The instance goes as a whole: another one takes its place.

@@ -220,6 +220,9 @@ func (r *run) final(result orchestrator.Result, err error) api.Run {
 		out.Stamp = r.s.stamped(r.s.nothing(r.session.name), r.v.c.Approval)
 		if r.life.Err() != nil { // as one that was cancelled in the queue
 			out.Cause, out.Detail = string(sandbox.Cancelled), orchestrator.CancelledBy(r.life, " before it began")
+			if r.cut() {
+				out.Cause = string(sandbox.BackendLost)
+			}
 			return out
 		}
 		r.problem = r.s.problem(err)
@@ -230,6 +233,9 @@ func (r *run) final(result orchestrator.Result, err error) api.Run {
 		return out
 	}
 	out.Cause, out.RunnerReported, out.Detail = string(result.Cause), result.RunnerReported, result.Detail
+	if result.Cause == sandbox.Cancelled && r.cut() {
+		out.Cause = string(sandbox.BackendLost) // as where brig had no time to say so
+	}
 	if result.Cause == sandbox.Exit {
 		status := result.Status
 		out.ExitStatus = &status
@@ -242,6 +248,15 @@ func (r *run) final(result orchestrator.Result, err error) api.Run {
 	out.ElapsedMs, out.QueuedMs = milliseconds(result.Elapsed), milliseconds(result.Queued)
 	out.Stamp = r.s.stamped(result.Stamp, r.v.c.Approval)
 	return out
+}
+
+// brigEnded is the cause where nobody but the end of brig ended a run.
+const brigEnded = orchestrator.CancelCause("brig ended")
+
+// cut says that the end of brig ended a run which nobody had cancelled.
+func (r *run) cut() bool {
+	cause := context.Cause(r.life)
+	return cause == error(brigEnded) || cause == nil && r.s.life.Err() != nil
 }
 
 // neverRan stands for the containment of what was not executed.

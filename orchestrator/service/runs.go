@@ -29,7 +29,13 @@ func (v *view) Run(ctx context.Context, session string, q api.RunRequest, o api.
 	if earlier != nil {
 		return v.repeat(ctx, *earlier, emit)
 	}
-	gone := context.AfterFunc(ctx, func() { r.cancel(context.Cause(ctx)) })
+	gone := context.AfterFunc(ctx, func() {
+		cause := context.Cause(ctx)
+		if errors.Is(cause, &api.Problem{Code: api.CodeShuttingDown}) { // nobody left: brig is going
+			cause = brigEnded
+		}
+		r.cancel(cause)
+	})
 	defer gone()
 	var failed error
 	if emit != nil {

@@ -139,12 +139,15 @@ func (v *view) CloseSession(ctx context.Context, session string) error {
 	return nil
 }
 
-func (v *view) Reset(ctx context.Context, session string) (api.Session, error) {
+func (v *view) Reset(ctx context.Context, session string, o api.ResetOptions) (api.Session, error) {
 	x, err := v.find(ctx, session)
 	if err != nil {
 		return api.Session{}, err
 	}
-	if err := x.live.Reset(ctx); err != nil {
+	if run := string(x.live.Info().Run); o.Now && run != "" {
+		v.s.note(audit.KindRun, v.actor(), audit.RunData{Event: "interrupted", Run: run, Session: x.id, Name: x.name})
+	}
+	if err := x.live.Reset(ctx, o.Now); err != nil {
 		return api.Session{}, v.s.problem(err)
 	}
 	v.s.note(audit.KindSession, v.actor(), audit.SessionData{Event: "reset", Session: x.id, Name: x.name, Creator: x.creator})

@@ -157,7 +157,7 @@ func (m *mixer) step(ctx context.Context) (kind string, err error) {
 	case n < 980:
 		return "export", discard(m.Export(ctx, m.session, api.Notebook))
 	case n < 985:
-		_, err := m.Reset(ctx, m.session)
+		_, err := m.Reset(ctx, m.session, api.ResetOptions{})
 		return "reset", err
 	case n < 993:
 		r, err := m.Run(ctx, "", api.RunRequest{Code: "print(6*7)"}, api.RunOptions{}, nil)

@@ -31,7 +31,7 @@ func hidden(t *testing.T, b api.Brig, x api.Session, run string) {
 		wantCode(t, "run in it", err, api.CodeNotFound)
 		wantCode(t, "close it", b.CloseSession(ctx, name), api.CodeNotFound)
 		wantCode(t, "interrupt it", b.Interrupt(ctx, name), api.CodeNotFound)
-		_, err = b.Reset(ctx, name)
+		_, err = b.Reset(ctx, name, api.ResetOptions{})
 		wantCode(t, "reset it", err, api.CodeNotFound)
 		_, err = b.RenewSession(ctx, name, api.Renewal{})
 		wantCode(t, "renew it", err, api.CodeNotFound)

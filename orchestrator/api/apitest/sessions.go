@@ -168,7 +168,7 @@ func variables(t *testing.T, s Subject) {
 	if !slices.ContainsFunc(list.Variables, func(v api.Variable) bool { return v.Name == "answer" && v.Type == "int" }) {
 		t.Errorf("%+v", list)
 	}
-	_, err = s.Agent.Reset(ctx, x.ID)
+	_, err = s.Agent.Reset(ctx, x.ID, api.ResetOptions{})
 	must(t, err)
 	list, err = s.Agent.Variables(ctx, x.ID)
 	must(t, err)
