@@ -12,24 +12,6 @@ import (
 	"brig/orchestrator/sandbox/sandboxtest"
 )
 
-// smallDisk is a file system of its own with a little room.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "root, to mount a small file system", "an ordinary user")
-	}
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k,mode=700"); err != nil {
-		sandboxtest.Skip(t, "a tmpfs of its own", err.Error())
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // ballast takes all room that is left.
 func ballast(t *testing.T, disk string) (name string) {
 	t.Helper()
@@ -51,7 +33,7 @@ func ballast(t *testing.T, disk string) (name string) {
 func TestFullDisk(t *testing.T) {
 	for name, o := range map[string]Options{"in a segment": {SegmentBytes: 1 << 20}, "at rotations": {SegmentBytes: 1000}} {
 		t.Run(name, func(t *testing.T) {
-			disk := smallDisk(t)
+			disk := sandboxtest.SmallDisk(t, "256k")
 			o.Dir = filepath.Join(disk, "audit")
 			l := open(t, o)
 			fill(t, l, 10)
@@ -93,7 +75,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
-	disk := smallDisk(t)
+	disk := sandboxtest.SmallDisk(t, "256k")
 	o := Options{Dir: filepath.Join(disk, "audit")}
 	l := open(t, o)
 	fill(t, l, 3)

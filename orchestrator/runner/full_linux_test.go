@@ -11,15 +11,7 @@ import (
 
 // TestInstallOnFullDisk: the sentence names the directory that has no room.
 func TestInstallOnFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32k,mode=700"); err != nil {
-		sandboxtest.Skip(t, "the right to mount a tmpfs", err.Error())
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := sandboxtest.SmallDisk(t, "32k")
 	_, err := Install(dir)
 	if !errors.Is(err, syscall.ENOSPC) || err.Error() != "install the runner in "+dir+": no space left on device" {
 		t.Errorf("installed on a full disk: %v", err)

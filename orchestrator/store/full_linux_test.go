@@ -12,27 +12,9 @@ import (
 	"brig/orchestrator/sandbox/sandboxtest"
 )
 
-// smallDisk is a file system of its own with a little room.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "root, to mount a small file system", "an ordinary user")
-	}
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=512k,mode=700"); err != nil {
-		sandboxtest.Skip(t, "a tmpfs of its own", err.Error())
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // A full disk: the call that met it says so, and everything acknowledged stays.
 func TestFullDisk(t *testing.T) {
-	disk := smallDisk(t)
+	disk := sandboxtest.SmallDisk(t, "512k")
 	dir := filepath.Join(disk, "state")
 	s := open(t, dir, procA)
 	ballast := filepath.Join(disk, "ballast")
@@ -102,7 +84,7 @@ func intact(t *testing.T, s *Store, want map[string]bool) {
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
-	disk := smallDisk(t)
+	disk := sandboxtest.SmallDisk(t, "512k")
 	dir := filepath.Join(disk, "state")
 	s := open(t, dir, procA)
 	must(t, s.Add(t.Context(), row("s1")))

@@ -16,11 +16,7 @@ import (
 )
 
 func TestNoSpace(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,mode=700"); err != nil {
-		sandboxtest.Skip(t, "the right to mount a tmpfs", err.Error())
-	}
-	t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	dir := sandboxtest.SmallDisk(t, "1m")
 	w, err := workspace.Open(dir)
 	must(t, err)
 	defer w.Close()
