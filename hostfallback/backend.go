@@ -15,6 +15,7 @@ import (
 	"brig/hostfallback/confine"
 	"brig/orchestrator/runner"
 	"brig/orchestrator/sandbox"
+	files "brig/orchestrator/workspace"
 )
 
 // Backend is the host sandbox of this machine.
@@ -150,6 +151,10 @@ func (b *Backend) Prepare(ctx context.Context, base sandbox.Base, workspace stri
 	resolved, err := filepath.EvalSymlinks(workspace)
 	if err != nil {
 		return nil, fmt.Errorf("resolve the workspace: %w", err)
+	}
+	// It may have been a container's, whose code is another user's.
+	if err := files.Take(resolved); err != nil {
+		return nil, err
 	}
 	n, err := b.begin(ctx, base, in, script, resolved, first)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"brig/orchestrator/sandbox"
 	"brig/orchestrator/sandbox/sandboxtest"
 	"brig/orchestrator/wire"
+	files "brig/orchestrator/workspace"
 )
 
 // needWhole skips a test on a machine that does not offer every layer.
@@ -232,5 +233,28 @@ func TestSweep(t *testing.T) {
 		if err := os.Chmod(filepath.Join(dir, "scratch", "closed"), 0o700); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestRootHandedOver: a workspace that was a container's, whose code is another user's, is
+// worked in all the same. As root, code has no power over what belongs to others.
+func TestRootHandedOver(t *testing.T) {
+	if os.Getuid() != 0 {
+		sandboxtest.Skip(t, "root", "an ordinary user")
+	}
+	dir := filepath.Join(t.TempDir(), "workspace")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kept.txt"), []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Give(dir, 65532, 65532); err != nil {
+		t.Fatal(err)
+	}
+	i := openIn(t, testBackend(t), testBase(), dir)
+	said, _ := output(t, i, "handed", "print(open('kept.txt').read(), open('new.txt', 'w').write('x'))")
+	if said != "kept 1\n" {
+		t.Errorf("it said %q", said)
 	}
 }

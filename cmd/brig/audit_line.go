@@ -48,7 +48,7 @@ func (p *program) auditLine(x audit.Line) string {
 	}
 	add("session ", firstOf(d.Name, d.Session))
 	add("run ", d.Run)
-	if d.Code != nil {
+	if d.Code != nil && d.Code.SHA256 != "" {
 		add("", fmt.Sprintf("code %s, %s", d.Code.SHA256[:min(12, len(d.Code.SHA256))], size(int64(d.Code.Bytes))))
 	}
 	add("", d.Cause)

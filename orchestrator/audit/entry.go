@@ -95,11 +95,11 @@ type SessionData struct {
 
 // RunData is the Data of KindRun.
 type RunData struct {
-	Event     string  `json:"event"` // accepted, ended
+	Event     string  `json:"event"` // accepted, interrupted, ended
 	Run       string  `json:"run"`
 	Session   string  `json:"session"`
 	Name      string  `json:"session_name,omitempty"`
-	Code      Code    `json:"code"`
+	Code      Code    `json:"code,omitzero"`      // in the lines accepted and ended
 	Approval  string  `json:"approval,omitempty"` // who allowed it
 	Request   string  `json:"request,omitempty"`  // id of the request, as in the log
 	Cause     string  `json:"cause,omitempty"`

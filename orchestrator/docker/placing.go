@@ -2,12 +2,13 @@ package docker
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
+
+	"brig/orchestrator/workspace"
 )
 
 // placing is how a workspace gets into a container on this engine, and as whom
@@ -80,7 +81,7 @@ func (p placing) workspaceFor(directory string) (place, error) {
 		return place{}, err
 	}
 	if os.Getuid() == 0 {
-		if err := give(resolved, p.user); err != nil {
+		if err := workspace.Give(resolved, p.user.uid, p.user.gid); err != nil {
 			return place{}, err
 		}
 	}
@@ -98,25 +99,4 @@ func resolve(directory string) (string, error) {
 		return "", fmt.Errorf("resolve the workspace: %w", err)
 	}
 	return resolved, nil
-}
-
-// give changes the owner of a directory and of what lies in it. It goes through
-// os.Root and never follows a link, so an earlier session of the same workspace
-// cannot have planted a way out.
-func give(directory string, to user) error {
-	root, err := os.OpenRoot(directory)
-	if err != nil {
-		return fmt.Errorf("open the workspace: %w", err)
-	}
-	defer root.Close()
-	err = fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return root.Lchown(name, to.uid, to.gid)
-	})
-	if err != nil {
-		return fmt.Errorf("give the workspace to user %s: %w", to, err)
-	}
-	return nil
 }

@@ -113,7 +113,7 @@ func (s *Service) changeDatasets(ctx context.Context, x *session, change func(be
 	case errors.Is(err, store.ErrTooMany):
 		return nil, api.NewProblem(api.CodeTooMany, fmt.Sprintf("a session has at most %d datasets", store.MaxDatasets), "brig data rm")
 	case errors.Is(err, store.ErrNotFound):
-		return nil, notFound("dataset")
+		return nil, api.NewProblem(api.CodeNotFound, "there is no such dataset", "brig data list")
 	case errors.Is(err, store.ErrNotHeld):
 		return nil, s.problem(orchestrator.ErrClosed)
 	case err != nil:

@@ -149,3 +149,46 @@ func TestGiveAway(t *testing.T) {
 		t.Errorf("the copy belongs to %d", st.Uid)
 	}
 }
+
+// What was given away can be taken back, links themselves and never what they lead to;
+// what is ours already is left as it is.
+func TestGiveAndTake(t *testing.T) {
+	if os.Geteuid() != 0 {
+		sandboxtest.Skip(t, "root", "an ordinary user")
+	}
+	outside := filepath.Join(t.TempDir(), "outside")
+	must(t, os.WriteFile(outside, nil, 0o600))
+	dir := filepath.Join(t.TempDir(), "ws")
+	must(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "a", "b", "f"), nil, 0o600))
+	must(t, os.Symlink(outside, filepath.Join(dir, "a", "out")))
+	owner := func(name string) uint32 {
+		info, err := os.Lstat(name)
+		must(t, err)
+		return info.Sys().(*syscall.Stat_t).Uid
+	}
+	inside := []string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "a", "b", "f"), filepath.Join(dir, "a", "out")}
+	must(t, workspace.Give(dir, 65532, 65532))
+	for _, name := range inside {
+		if owner(name) != 65532 {
+			t.Errorf("%s belongs to %d after it was given away", name, owner(name))
+		}
+	}
+	must(t, workspace.Take(dir))
+	for _, name := range inside {
+		if owner(name) != 0 {
+			t.Errorf("%s belongs to %d after it was taken back", name, owner(name))
+		}
+	}
+	must(t, os.Chown(inside[2], 65532, 65532))
+	must(t, workspace.Take(dir))
+	if owner(inside[2]) != 65532 {
+		t.Error("a directory of ours was walked through")
+	}
+	if owner(outside) != 0 {
+		t.Error("a link was followed")
+	}
+	if workspace.Take(dir+"x") == nil || workspace.Give(dir+"x", 1, 1) == nil {
+		t.Error("a directory that is not there was changed")
+	}
+}
