@@ -232,6 +232,8 @@ func TestUnreachableIsTriedAgain(t *testing.T) {
 		s := sessions[0]
 		if _, err := s.Run(t.Context(), RunRequest{Source: Program{Print("x")}.Source()}, nil); err == nil || !strings.Contains(err.Error(), "it is not there") {
 			t.Errorf("run beside an instance that may live: %v", err)
+		} else if held := (*HeldError)(nil); !errors.As(err, &held) || held.Within <= 0 || held.Within > time.Hour {
+			t.Errorf("run beside an instance that may live: %#v", err)
 		}
 		if row := next.rows(t)["a"]; row.Instance == nil {
 			t.Errorf("%+v", row)

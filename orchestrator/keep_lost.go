@@ -18,6 +18,19 @@ type lostInstance struct {
 	until    time.Time // when its lease is over for sure
 }
 
+// HeldError is about a session whose instance may live where brig does not reach it:
+// two instances never share a workspace, so it gets no other one as long as that lasts.
+type HeldError struct {
+	Within time.Duration // when the instance has ended by itself
+	Err    error         // why it cannot be reached
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("take up the session's instance, which ends by itself within %s if nobody can: %v", e.Within, e.Err)
+}
+
+func (e *HeldError) Unwrap() error { return e.Err }
+
 // part takes leave of an instance that was lost: it is closed, unless only its
 // connection went and it has a lease to live on; the caller holds mu. The next
 // instance waits for it.
@@ -87,8 +100,7 @@ func (s *Session) replace(ctx context.Context) (same bool, err error) {
 		}
 		return false, s.launch(ctx)
 	}
-	return false, fmt.Errorf("take up the session's instance, which ends by itself within %s if nobody can: %w",
-		time.Until(l.until).Round(time.Second), err)
+	return false, &HeldError{Within: time.Until(l.until).Round(time.Second), Err: err}
 }
 
 // resume takes the session's instance up again. Close ends it as well.

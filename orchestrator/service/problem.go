@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"brig/orchestrator"
 	"brig/orchestrator/api"
@@ -39,6 +40,10 @@ func (s *Service) problem(err error) error {
 	var told *api.Problem
 	if errors.As(err, &told) {
 		return told
+	}
+	var held *orchestrator.HeldError
+	if errors.As(err, &held) {
+		return s.unreached(held)
 	}
 	var refused *orchestrator.RefusedError
 	var unavailable *sandbox.Unavailable
@@ -90,6 +95,18 @@ func (s *Service) problem(err error) error {
 	}
 	s.options.Log.Error().Err(err).Msg("a call failed")
 	return api.NewProblem(api.CodeInternal, "brig failed: "+err.Error(), "brig doctor")
+}
+
+// heldRetry is after how many seconds at most a backend that went away is asked again.
+const heldRetry = 10
+
+// unreached is the answer of a session whose instance may live where brig does not reach it.
+func (s *Service) unreached(e *orchestrator.HeldError) *api.Problem {
+	why := *s.problem(e.Err).(*api.Problem)
+	within := max(e.Within, time.Second).Round(time.Second)
+	why.Detail = fmt.Sprintf("the session's instance may still live where brig cannot reach it, and two never share a workspace; "+
+		"it is taken up again, or has ended by itself within %s: %s", within, why.Detail)
+	return retry(&why, min(int(within.Seconds()), heldRetry))
 }
 
 // storage is the answer when something could not be written down, so that nothing was
