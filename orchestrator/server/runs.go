@@ -108,7 +108,7 @@ func (s *surface) run(ctx context.Context, session string, in *RunPostPart) (*hu
 	case p.async:
 		return s.runAsync(ctx, session, in, p)
 	case wantsEvents(in.Accept):
-		return s.streamed(ctx, func(ctx context.Context, emit func(api.Event) error) error {
+		return s.streamedRun(ctx, func(ctx context.Context, emit func(api.Event) error) error {
 			_, err := s.brigOf(ctx).Run(ctx, session, in.Body, in.options(), emit)
 			return err
 		})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -190,5 +191,40 @@ func TestStreamsAreBoundedAndEndWithBrig(t *testing.T) {
 			}
 			_ = e
 		}
+	}
+}
+
+// A brig that ends asks a run to end and tells how it did on the stream of its POST: a
+// stream that ended first would cancel the run by force, with the session's variables.
+func TestEndingBrigTellsOfARun(t *testing.T) {
+	w := opened(t)
+	answer := w.request(t.Context(), t, sent{
+		method: "POST", path: "/v1/sessions/work/runs", body: code(t, sandboxtest.Print("began"), sandboxtest.Spin()), headers: map[string]string{"Accept": "text/event-stream"},
+	})
+	stream := bufio.NewReader(answer.Body)
+	closed := make(chan error, 1)
+	var last api.Event
+	for {
+		_, e, err := sse(t, stream)
+		if err != nil {
+			if !eofOrBroken(err) {
+				t.Error(err)
+			}
+			break
+		}
+		if last = e; e.Kind == api.EventStdout {
+			w.Drain()
+			go func() { closed <- w.options.Service.Close(context.WithoutCancel(t.Context())) }()
+		}
+	}
+	if last.Kind != api.EventEnd {
+		t.Fatalf("the stream ended with %s: %s", last.Kind, last.Data)
+	}
+	run := decodeInto[api.Run](t, string(last.Data))
+	if run.Cause != "cancelled" || run.Variables != "kept" || !strings.Contains(run.Detail, "keeps the session") {
+		t.Errorf("cause %q, variables %q, %q", run.Cause, run.Variables, run.Detail)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }

@@ -82,8 +82,18 @@ func (s *surface) registerEvents(a huma.API) {
 	})
 }
 
-// streamed answers with the events that source passes on.
+// streamed answers with the events that source passes on. It ends when brig begins to end.
 func (s *surface) streamed(ctx context.Context, source func(context.Context, func(api.Event) error) error) (*huma.StreamResponse, error) {
+	return s.streamedUntil(ctx, s.ending, source)
+}
+
+// streamedRun does so for a run that the end of the stream would cancel by force: when
+// brig ends it ends the run as its session needs it, and the stream tells of that.
+func (s *surface) streamedRun(ctx context.Context, source func(context.Context, func(api.Event) error) error) (*huma.StreamResponse, error) {
+	return s.streamedUntil(ctx, nil, source)
+}
+
+func (s *surface) streamedUntil(ctx context.Context, ending <-chan struct{}, source func(context.Context, func(api.Event) error) error) (*huma.StreamResponse, error) {
 	release, err := s.streams.take(s.who(ctx))
 	if err != nil {
 		return nil, err
@@ -91,13 +101,13 @@ func (s *surface) streamed(ctx context.Context, source func(context.Context, fun
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer release()
 		r, w := humago.Unwrap(c)
-		s.stream(c.Context(), w, r, source)
+		s.stream(c.Context(), ending, w, r, source)
 	}}, nil
 }
 
-// stream writes events until source returns, the client is gone or brig ends. The
+// stream writes events until source returns, the client is gone or ending is closed. The
 // context of source ends with the stream.
-func (s *surface) stream(ctx context.Context, w http.ResponseWriter, r *http.Request, source func(context.Context, func(api.Event) error) error) {
+func (s *surface) stream(ctx context.Context, ending <-chan struct{}, w http.ResponseWriter, r *http.Request, source func(context.Context, func(api.Event) error) error) {
 	if r.Method == http.MethodHead { // there is nothing to follow without a body
 		w.Header().Set("Content-Type", eventStream)
 		w.WriteHeader(http.StatusOK)
@@ -108,7 +118,7 @@ func (s *surface) stream(ctx context.Context, w http.ResponseWriter, r *http.Req
 	var beating sync.WaitGroup
 	defer beating.Wait() // whatever source does: nothing may write when the handler is gone
 	defer cancel(nil)
-	beating.Go(func() { s.keepAlive(ctx, cancel, out) })
+	beating.Go(func() { s.keepAlive(ctx, ending, cancel, out) })
 	err := source(ctx, func(e api.Event) error {
 		if err := out.event(e); err != nil {
 			cancel(err)
@@ -138,15 +148,15 @@ func (s *surface) breakOff(ctx context.Context, out *eventWriter, err error) {
 }
 
 // keepAlive writes a comment now and then, so that either side sees when the other is
-// gone, and ends the stream when brig ends.
-func (s *surface) keepAlive(ctx context.Context, cancel context.CancelCauseFunc, out *eventWriter) {
+// gone, and ends the stream when ending is closed.
+func (s *surface) keepAlive(ctx context.Context, ending <-chan struct{}, cancel context.CancelCauseFunc, out *eventWriter) {
 	wait := time.NewTimer(openAfter)
 	defer wait.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.ending:
+		case <-ending:
 			cancel(api.NewProblem(api.CodeShuttingDown, "brig ends", "start it again with brig up"))
 			return
 		case <-wait.C:
