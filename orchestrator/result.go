@@ -26,6 +26,10 @@ type RunRequest struct {
 	// Accepted is called once, when the run has its place in the queue: from then on
 	// there is a Result. Began is called once, when it has an instance and goes to it. Neither may wait; nil: nobody looks.
 	Accepted, Began func()
+	// Permit is asked once, when the run has its instance and before anything of it
+	// runs; its error ends the run unbegun and comes back from Run. It must not wait,
+	// nor ask the session. nil: it may run.
+	Permit func(sandbox.Posture, Resolution) error
 }
 
 // Result is how a run ended. Every accepted run has one, with a Cause.

@@ -35,7 +35,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 		return s.unbegun(ctx, r, err)
 	}
 	asked, ask := context.WithCancel(context.Background())
-	b, before, err := s.begin(ctx, asked, ask, r.Run, req.Carrying)
+	b, before, err := s.begin(ctx, asked, ask, r.Run, req)
 	if err != nil {
 		interrupted := asked.Err() != nil
 		ask()
@@ -81,7 +81,7 @@ func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event)
 
 // begin takes the instance for a run, a fresh one if need be; the caller has
 // the interpreter. From here on Interrupt reaches the run.
-func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, run wire.RunID, progress func(done, total int)) (b bound, earlier past, err error) {
+func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, run wire.RunID, req RunRequest) (b bound, earlier past, err error) {
 	s.mu.Lock()
 	s.active, s.current = ask, run
 	s.mu.Unlock()
@@ -89,11 +89,14 @@ func (s *Session) begin(ctx, asked context.Context, ask context.CancelFunc, run 
 	defer cancel(nil)
 	defer context.AfterFunc(asked, func() { cancel(errAsked) })()
 
-	err = s.ready(opening, progress)
+	err = s.ready(opening, req.Carrying)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		err = errSentAway
+	}
+	if err == nil && req.Permit != nil {
+		err = req.Permit(s.bound.posture, s.bound.resolution)
 	}
 	if err != nil {
 		s.active, s.current = nil, ""

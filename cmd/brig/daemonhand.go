@@ -56,9 +56,15 @@ func (e *execution) inSession(ctx context.Context, c *api.Client) error {
 		return usage("brig session new --help", "--session and --tier or --image do not go together: a session has the image that it was opened with")
 	}
 	t := &there{client: c, named: true, ask: e.request()}
-	t.ask.Name = e.o.session
+	t.ask.Name, t.ask.Join = e.o.session, e.o.join
 	s, err := c.Session(ctx, e.o.session)
 	switch {
+	case err == nil && !mine(s) && !e.o.join:
+		return &failure{
+			Code: "name-taken", Exit: exitFailed,
+			Message: fmt.Sprintf("session %s was opened by the credential %s: it shares its variables and files with whoever joins it", e.o.session, s.Creator),
+			Remedy:  "choose another name, or add --join",
+		}
 	case err == nil && e.o.backend.value != "" && s.Stamp.Backend != e.o.backend.value:
 		return usage("leave --backend out", "session %s is in backend %s", e.o.session, s.Stamp.Backend)
 	case err == nil:
@@ -74,6 +80,9 @@ func (e *execution) inSession(ctx context.Context, c *api.Client) error {
 	e.venue = t
 	return e.run()
 }
+
+// mine says that the user opened the session, and no agent.
+func mine(s api.Session) bool { return s.Creator == "operator" }
 
 // once runs the program in a session of its own.
 func (e *execution) once(ctx context.Context, c *api.Client) error {

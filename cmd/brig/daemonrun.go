@@ -26,6 +26,7 @@ type there struct {
 	ask    api.SessionRequest
 	once   bool // a session for this run alone, which ends with it
 	named  bool // a session of the user's, which stays
+	made   bool // it was opened for this run
 
 	mu      sync.Mutex
 	session api.Session
@@ -42,10 +43,11 @@ func (t *there) open(ctx context.Context) error {
 	if t.once {
 		return nil
 	}
-	s, _, err := t.client.OpenSession(ctx, t.ask)
+	s, created, err := t.client.OpenSession(ctx, t.ask)
 	if err != nil {
 		return asRefused(err)
 	}
+	t.made = created
 	return t.learn(s)
 }
 
@@ -107,6 +109,9 @@ func (t *there) run(ctx context.Context, r orchestrator.RunRequest, begin func()
 		return t.event(e, begin, emit)
 	})
 	if err != nil && run.Cause == "" {
+		if t.made && !t.begun.Load() && api.IsProblem(err, api.CodeTooMany) {
+			t.named = false // nothing ran in it: it goes with this run
+		}
 		return orchestrator.Result{}, t.broke(asRefused(err))
 	}
 	return resultOf(run), err

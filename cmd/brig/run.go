@@ -29,6 +29,7 @@ type runOptions struct {
 	noResult bool
 	accept   bool
 	session  string
+	join     bool // also where an agent opened it
 	args     []string
 	dash     int // position of "--" among args, or -1
 }
@@ -71,6 +72,7 @@ The exit status is the program's own; see: brig help exit-codes`,
 	o.backend.complete(c)
 	o.tier.complete(c)
 	f.Var(once("--session", &word{value: &o.session, flag: "session"}), "session", "run in the session `NAME` of the brig that stays, which is opened if there is none of that name")
+	f.BoolVar(&o.join, "join", false, "run in that session also where an agent opened it, which then sees what the code leaves there")
 	p.completeSessionFlag(c)
 	f.Var(once("--timeout", &o.timeout), "timeout", "limit of `TIME`, such as 5s or 2m")
 	f.StringArrayVar(&o.files, "file", nil, "put the file or directory `SRC[:NAME]` into the workspace; may be repeated")

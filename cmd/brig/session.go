@@ -68,19 +68,19 @@ func (l *lifetimeFlag) Set(s string) error {
 func (l lifetimeFlag) seconds() int64 { return int64(time.Duration(l) / time.Second) }
 
 func (p *program) sessionNewCommand() *cobra.Command {
-	backend, lifetime, asJSON := newBackendFlag(), lifetimeFlag(0), false
+	backend, lifetime, asJSON, join := newBackendFlag(), lifetimeFlag(0), false, false
 	c := &cobra.Command{
 		Use:   "new [NAME]",
 		Short: "Open a session, or find the one of that name",
-		Long: `Open a session in the brig that stays and print its name. One of that name that is
-there already is named as it is. It ends when it is closed, when nobody has used
+		Long: `Open a session in the brig that stays and print its name. One of that name that you
+opened before is named as it is; one that an agent opened only with --join. It ends when it is closed, when nobody has used
 it for limits.idle, or after --lifetime.`,
 		Example: `  brig session new analysis
   brig run --session analysis -c 'x = 6 * 7'
   brig run --session analysis -c 'print(x)'`,
 		Args: needs(0, 1, "at most one NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			r := api.SessionRequest{Backend: backend.value, Timezone: p.timezone(), Locale: p.locale(), LifetimeSeconds: lifetime.seconds()}
+			r := api.SessionRequest{Backend: backend.value, Timezone: p.timezone(), Locale: p.locale(), LifetimeSeconds: lifetime.seconds(), Join: join}
 			if len(args) == 1 {
 				r.Name = args[0]
 			}
@@ -90,6 +90,7 @@ it for limits.idle, or after --lifetime.`,
 	c.Flags().Var(once("--backend", &backend), "backend", "in this `BACKEND` and nowhere else: docker or host")
 	backend.complete(c)
 	c.Flags().Var(once("--lifetime", &lifetime), "lifetime", "end it after this `TIME`, such as 2h, whatever it does")
+	c.Flags().BoolVar(&join, "join", false, "take the session of that name also where an agent opened it, which then sees what you leave there")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -157,7 +158,11 @@ func (p *program) sessionList(ctx context.Context, b *api.Client, asJSON bool) e
 	}
 	rows := [][]string{}
 	for _, s := range all {
-		rows = append(rows, []string{cmp.Or(s.Name, s.ID), s.State, s.Stamp.Backend, s.Stamp.Containment, count(s.Runs, "run"), "used " + ago(s.Used, time.Now())})
+		row := []string{cmp.Or(s.Name, s.ID), s.State, s.Stamp.Backend, s.Stamp.Containment, count(s.Runs, "run"), "used " + ago(s.Used, time.Now())}
+		if !mine(s) {
+			row = append(row, "opened by "+s.Creator)
+		}
+		rows = append(rows, row)
 	}
 	p.table(rows)
 	return nil

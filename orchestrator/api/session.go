@@ -13,7 +13,8 @@ type Page struct {
 
 // SessionRequest asks for a session. The zero value is an unnamed one as configured.
 type SessionRequest struct {
-	Name     string `json:"name,omitempty" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]*$" doc:"1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name that exists is returned; empty: named by its id"`
+	Name     string `json:"name,omitempty" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]*$" doc:"1 to 64 characters of A-Z a-z 0-9 . _ -; a session of that name that this credential opened is returned; empty: named by its id"`
+	Join     bool   `json:"join,omitempty" doc:"return a session of that name also where another credential that this one may see opened it, whose variables and files it then shares"`
 	Backend  string `json:"backend,omitempty" enum:"docker,host,wasm" doc:"this backend or none; empty: the configured one with its step-down"`
 	Timezone string `json:"timezone,omitempty" maxLength:"64" doc:"IANA name; empty: UTC"`
 	Locale   string `json:"locale,omitempty" maxLength:"64" doc:"such as de_DE.UTF-8; empty: C.UTF-8"`

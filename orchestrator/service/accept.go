@@ -14,7 +14,6 @@ import (
 
 	"brig/orchestrator"
 	"brig/orchestrator/api"
-	"brig/orchestrator/config"
 	"brig/orchestrator/store"
 	"brig/orchestrator/wire"
 	"brig/orchestrator/workspace"
@@ -39,9 +38,8 @@ func (v *view) accept(ctx context.Context, name string, q api.RunRequest, o api.
 	if err := v.checkRun(name, q, o); err != nil {
 		return nil, nil, err
 	}
-	if profile := v.s.options.Config().Config.Permissions.Profile; v.c.Approval == api.ApprovedByProfile && profile != config.AutoApprove {
-		return nil, nil, api.NewProblem(api.CodeForbidden, "running code needs a person's approval: permissions.profile is "+string(profile),
-			`brig config show permissions.profile`)
+	if err := v.approved(); err != nil {
+		return nil, nil, err
 	}
 	x := (*session)(nil)
 	if name != "" {

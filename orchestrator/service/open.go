@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -25,10 +26,10 @@ func (v *view) OpenSession(ctx context.Context, q api.SessionRequest) (api.Sessi
 	if err := v.checkSession(q, "body"); err != nil {
 		return api.Session{}, false, err
 	}
+	if v.c.Session != "" {
+		return v.own(ctx, q.Name)
+	}
 	if q.Name == "" {
-		if v.c.Session != "" {
-			return api.Session{}, false, onlyOne()
-		}
 		x, err := v.open(ctx, &session{creator: v.c.ID, approval: v.c.Approval}, q)
 		if err != nil {
 			return api.Session{}, false, err
@@ -44,6 +45,25 @@ func (v *view) OpenSession(ctx context.Context, q api.SessionRequest) (api.Sessi
 			return v.s.inFull(x), created, nil
 		}
 	}
+}
+
+// own is the one session of a credential that is for one. Of any other name it is not
+// told whether there is such a session.
+func (v *view) own(ctx context.Context, name string) (api.Session, bool, error) {
+	if name == "" {
+		return api.Session{}, false, onlyOne()
+	}
+	x, err := v.find(ctx, name)
+	if errors.Is(err, &api.Problem{Code: api.CodeNotFound}) {
+		return api.Session{}, false, onlyOne()
+	}
+	if err == nil {
+		err = v.s.problem(x.live.Renew(ctx, 0))
+	}
+	if err != nil {
+		return api.Session{}, false, err
+	}
+	return v.s.inFull(x), false, nil
 }
 
 func onlyOne() *api.Problem {
@@ -71,11 +91,7 @@ func (v *view) byName(ctx context.Context, q api.SessionRequest) (_ *session, cr
 	}
 	if x != nil {
 		v.s.mu.Unlock()
-		return v.takeExisting(ctx, x)
-	}
-	if v.c.Session != "" {
-		v.s.mu.Unlock()
-		return nil, false, onlyOne()
+		return v.takeExisting(ctx, x, q.Join)
 	}
 	o := v.s.opening[q.Name]
 	first := o == nil
@@ -83,9 +99,9 @@ func (v *view) byName(ctx context.Context, q api.SessionRequest) (_ *session, cr
 		o = &opening{creator: v.c.ID, done: make(chan struct{})}
 		v.s.opening[q.Name] = o
 		v.s.work.Add(1)
-	} else if !v.c.sees("", o.creator) {
+	} else if err := v.joins("", o.creator, q.Join); err != nil {
 		v.s.mu.Unlock()
-		return nil, false, taken()
+		return nil, false, err
 	}
 	v.s.mu.Unlock()
 	if first {
@@ -103,10 +119,26 @@ func taken() *api.Problem {
 	return api.NewProblem(api.CodeNameTaken, "a session of that name exists", "choose another name")
 }
 
+// joins is nil where the caller may go on with a session that somebody opened under
+// the name it asks for. What another credential opened may be there to be taken for
+// the caller's own, so that it is shared only by who says so.
+func (v *view) joins(session, creator string, join bool) error {
+	switch {
+	case !v.c.sees(session, creator):
+		return taken()
+	case creator == v.c.ID || join:
+		return nil
+	}
+	p := taken()
+	p.Detail += ", and the credential " + creator + " opened it: it shares its variables and files with whoever joins it"
+	p.Remedy = "choose another name, or say that you want to share it: --join, in a request \"join\": true"
+	return p
+}
+
 // takeExisting answers with a session that is there, as a use of it.
-func (v *view) takeExisting(ctx context.Context, x *session) (*session, bool, error) {
-	if !v.c.sees(x.id, x.creator) {
-		return nil, false, taken()
+func (v *view) takeExisting(ctx context.Context, x *session, join bool) (*session, bool, error) {
+	if err := v.joins(x.id, x.creator, join); err != nil {
+		return nil, false, err
 	}
 	if err := x.live.Renew(ctx, 0); err == nil {
 		return x, false, nil
@@ -138,6 +170,11 @@ func (v *view) open(ctx context.Context, x *session, q api.SessionRequest) (*ses
 		return nil, shutting()
 	}
 	defer v.s.work.Done()
+	if err := v.takeShare(); err != nil {
+		v.s.tally.refused(err)
+		return nil, err
+	}
+	defer v.returnShare() // when it is in the registry, or will not be
 	started := time.Now()
 	so := orchestrator.SessionOptions{
 		ID: x.id, Name: q.Name, Backend: sandbox.Kind(q.Backend), Timezone: q.Timezone, Locale: q.Locale,

@@ -112,6 +112,7 @@ func (r *run) execute(ctx context.Context) (orchestrator.Result, error) {
 		Timeout:  time.Duration(r.request.TimeoutMs) * time.Millisecond,
 		Accepted: func() { close(r.queued) },
 		Began:    r.began,
+		Permit:   r.v.permits,
 	}, r.collect)
 }
 

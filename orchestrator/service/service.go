@@ -84,6 +84,8 @@ type Service struct {
 	selftest *selftestRun        // under way, or the latest of this process
 	problems []string
 	latest   seen // resolution
+
+	agentsOpening int // sessions that agents are opening and nobody finds yet
 }
 
 // New checks the options, begins to take over the sessions that an earlier brig

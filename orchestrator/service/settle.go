@@ -72,7 +72,7 @@ func (s *Service) underWay() map[string]string {
 
 // approvalOf is the approval that goes with a credential.
 func approvalOf(creator string) api.Approval {
-	if creator == "operator" {
+	if creator == operatorID {
 		return api.ApprovedByOperator
 	}
 	return api.ApprovedByCredential

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"strings"
 	"testing"
 
 	"brig/orchestrator/api"
@@ -100,6 +101,19 @@ func rights(t *testing.T, s Subject) {
 	if len(settings.Settings) < 20 {
 		t.Errorf("%d settings", len(settings.Settings))
 	}
+	// But takes none of them for its own unless it says so.
+	_, _, err = s.Operator.OpenSession(ctx, api.SessionRequest{Name: "agents"})
+	wantCode(t, "the operator asks for a name that an agent took", err, api.CodeNameTaken)
+	if !strings.Contains(err.Error(), agents.Creator) {
+		t.Errorf("who opened it is not told: %v", err)
+	}
+	joined, created, err := s.Operator.OpenSession(ctx, api.SessionRequest{Name: "agents", Join: true})
+	must(t, err)
+	if created || joined.ID != agents.ID {
+		t.Errorf("%v, %+v", created, joined)
+	}
+	_, _, err = s.Agent.OpenSession(ctx, api.SessionRequest{Name: "operators", Join: true})
+	wantCode(t, "an agent joins the operator's", err, api.CodeNameTaken)
 	must(t, s.Operator.CloseSession(ctx, "agents"))
 }
 
@@ -125,7 +139,9 @@ func tokens(t *testing.T, s Subject) {
 	_, _, err = b.OpenSession(ctx, api.SessionRequest{Name: "z"})
 	wantCode(t, "open another by name", err, api.CodeForbidden)
 	_, _, err = b.OpenSession(ctx, api.SessionRequest{Name: "y"})
-	wantCode(t, "take another by name", err, api.CodeNameTaken)
+	wantCode(t, "take another by name", err, api.CodeForbidden)
+	_, _, err = b.OpenSession(ctx, api.SessionRequest{Name: y.ID, Join: true})
+	wantCode(t, "take another by id", err, api.CodeForbidden)
 	same, created, err := b.OpenSession(ctx, api.SessionRequest{Name: "x"})
 	must(t, err)
 	if created || same.ID != x.ID {
