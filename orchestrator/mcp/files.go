@@ -139,15 +139,7 @@ func read(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	out := readResult{Path: a.Path, Bytes: f.Bytes, ETag: f.ETag, Note: c.note, Offset: int64(a.Offset)}
 	out.MIME = kindOf(a.Path, piece)
 	if a.Offset == 0 && pictured(out.MIME) {
-		if f.Bytes > int64(c.room()) {
-			out.Note = "the image is too large to be shown; make a smaller one with code"
-			return structured(out, fmt.Sprintf("%s is an image of %d bytes: %s.", clean(out.Path), f.Bytes, out.Note), linkTo(used, a.Path, out)), nil
-		}
-		_, whole, err := c.piece(ctx, used, a.Path, 0, c.room())
-		if err != nil {
-			return nil, err
-		}
-		return structured(out, fmt.Sprintf("%s, %s, %d bytes.", clean(out.Path), out.MIME, f.Bytes), &sdk.ImageContent{Data: whole, MIMEType: out.MIME}), nil
+		return c.picture(ctx, used, out)
 	}
 	text, begin, ok := textOf(piece, int(most), a.Offset > 0, int64(a.Offset)+int64(len(piece)) >= f.Bytes)
 	if !ok {
@@ -159,15 +151,33 @@ func read(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 		out.Next = end
 	}
 	out.Text = text
-	says := fmt.Sprintf("%s, %d bytes, etag %s.", clean(out.Path), f.Bytes, f.ETag)
+	// The text of a file is given as it is: it is asked for to be edited and written back.
+	return structured(out, out.says(), &sdk.TextContent{Text: text}), nil
+}
+
+// picture shows an image, where there is room for it.
+func (c *call) picture(ctx context.Context, session string, out readResult) (*sdk.CallToolResult, error) {
+	if out.Bytes > int64(c.room()) {
+		out.Note = "the image is too large to be shown; make a smaller one with code"
+		return structured(out, fmt.Sprintf("%s is an image of %d bytes: %s.", clean(out.Path), out.Bytes, out.Note), linkTo(session, out.Path, out)), nil
+	}
+	_, whole, err := c.piece(ctx, session, out.Path, 0, c.room())
+	if err != nil {
+		return nil, err
+	}
+	return structured(out, fmt.Sprintf("%s, %s, %d bytes.", clean(out.Path), out.MIME, out.Bytes), &sdk.ImageContent{Data: whole, MIMEType: out.MIME}), nil
+}
+
+// says which part of a text file this is.
+func (out readResult) says() string {
+	says := fmt.Sprintf("%s, %d bytes, etag %s.", clean(out.Path), out.Bytes, out.ETag)
 	if out.Next > 0 || out.Offset > 0 {
-		says = fmt.Sprintf("%s, bytes %d to %d of %d, etag %s.", clean(out.Path), out.Offset, out.Offset+int64(len(text)), f.Bytes, f.ETag)
+		says = fmt.Sprintf("%s, bytes %d to %d of %d, etag %s.", clean(out.Path), out.Offset, out.Offset+int64(len(out.Text)), out.Bytes, out.ETag)
 	}
 	if out.Next > 0 {
 		says += fmt.Sprintf(" There is more: call again with offset %d.", out.Next)
 	}
-	// The text of a file is given as it is: it is asked for to be edited and written back.
-	return structured(out, says, &sdk.TextContent{Text: text}), nil
+	return says
 }
 
 // piece reads at most n bytes of a file.

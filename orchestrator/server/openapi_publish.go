@@ -103,14 +103,7 @@ func link(doc *huma.OpenAPI) {
 					continue
 				}
 				for _, from := range source {
-					for _, status := range []string{"200", "201", "202"} {
-						if r := from.of(doc).Responses[status]; r != nil {
-							if r.Links == nil {
-								r.Links = map[string]*huma.Link{}
-							}
-							r.Links[op.OperationID] = &huma.Link{OperationID: op.OperationID, Parameters: map[string]any{param: "$response.body#/id"}}
-						}
-					}
+					from.of(doc).linkTo(op.OperationID, param)
 				}
 			}
 		}
@@ -120,7 +113,24 @@ func link(doc *huma.OpenAPI) {
 // origin is an operation whose answer has an id.
 type origin struct{ path string }
 
-func (o origin) of(doc *huma.OpenAPI) *huma.Operation { return doc.Paths[o.path].Post }
+func (o origin) of(doc *huma.OpenAPI) maker { return maker{doc.Paths[o.path].Post} }
+
+// maker is an operation that makes something that others ask for by its id.
+type maker struct{ *huma.Operation }
+
+// linkTo says in its answers that their id is a parameter of another operation.
+func (m maker) linkTo(operation, param string) {
+	for _, status := range []string{"200", "201", "202"} {
+		r := m.Responses[status]
+		if r == nil {
+			continue
+		}
+		if r.Links == nil {
+			r.Links = map[string]*huma.Link{}
+		}
+		r.Links[operation] = &huma.Link{OperationID: operation, Parameters: map[string]any{param: "$response.body#/id"}}
+	}
+}
 
 func sources() map[string][]origin {
 	return map[string][]origin{

@@ -80,6 +80,22 @@ func (s *surface) registerSessions(a huma.API) {
 		}
 		return answered(s.brigOf(ctx).RenewSession(ctx, in.Session, r))
 	})
+	s.registerInterpreter(a, tags)
+	add(a, huma.Operation{
+		OperationID: "create-session-token", Method: http.MethodPost, Path: "/v1/sessions/{session}/token", Tags: tags, DefaultStatus: http.StatusCreated,
+		Summary: "Make a token for one session", Description: "It opens this session and nothing else, and replaces an earlier one. It is told once.",
+	}, aSession, func(ctx context.Context, in *SessionPart) (*answer[api.Token], error) {
+		return answered(s.brigOf(ctx).SessionToken(ctx, in.Session))
+	})
+}
+
+type inReset struct {
+	SessionPart
+	Now bool `query:"now" doc:"interrupt the run that has the interpreter instead of waiting for its end"`
+}
+
+// registerInterpreter: what is asked of the interpreter of a session.
+func (s *surface) registerInterpreter(a huma.API, tags []string) {
 	add(a, huma.Operation{
 		OperationID: "reset-session", Method: http.MethodPost, Path: "/v1/sessions/{session}/reset", Tags: tags,
 		Summary: "Start the interpreter afresh", Description: "Variables are gone, files and datasets stay. It waits for the runs before it.",
@@ -98,15 +114,4 @@ func (s *surface) registerSessions(a huma.API) {
 	}, anInstance|aSession, func(ctx context.Context, in *SessionPart) (*answer[api.VariableList], error) {
 		return answered(s.brigOf(ctx).Variables(ctx, in.Session))
 	})
-	add(a, huma.Operation{
-		OperationID: "create-session-token", Method: http.MethodPost, Path: "/v1/sessions/{session}/token", Tags: tags, DefaultStatus: http.StatusCreated,
-		Summary: "Make a token for one session", Description: "It opens this session and nothing else, and replaces an earlier one. It is told once.",
-	}, aSession, func(ctx context.Context, in *SessionPart) (*answer[api.Token], error) {
-		return answered(s.brigOf(ctx).SessionToken(ctx, in.Session))
-	})
-}
-
-type inReset struct {
-	SessionPart
-	Now bool `query:"now" doc:"interrupt the run that has the interpreter instead of waiting for its end"`
 }

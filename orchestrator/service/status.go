@@ -151,18 +151,7 @@ func (s *Service) lookWhere() {
 		return // brig is ending, or it could not be told: the next look tries again
 	}
 	now := seen{known: true, resolved: string(r.Resolved), degraded: r.Degraded, weakened: r.Weakened}
-	isolation := isolationOf(r, sandbox.Posture{})
-	codes := []string{}
-	for _, refusal := range r.Refusals {
-		codes = append(codes, string(refusal.Kind)+" "+refusal.Code)
-	}
-	for _, l := range r.Gaps {
-		codes = append(codes, string(l.ID)+" "+l.Code)
-	}
-	for _, l := range r.Opened {
-		codes = append(codes, "open "+string(l.ID))
-	}
-	now.text = string(mustJSON([]any{now.resolved, r.Configured, r.Mode, r.Degraded, codes}))
+	now.text = essence(r, now.resolved)
 	s.mu.Lock()
 	before := s.latest
 	s.latest = now
@@ -174,24 +163,11 @@ func (s *Service) lookWhere() {
 	if !before.known {
 		act = "found"
 	}
-	data := audit.ResolutionData{Event: act, From: before.resolved, To: now.resolved, Where: &audit.Where{
-		Backend: now.resolved, Configured: string(r.Configured), Mode: string(r.Mode), Degraded: r.Degraded, Weakened: []string{}, Opened: []string{},
-	}}
-	for _, refusal := range r.Refusals {
-		data.Refusals = append(data.Refusals, audit.Refusal{Backend: string(refusal.Kind), Code: refusal.Code, Reason: refusal.Reason})
-		data.Where.Reasons = append(data.Where.Reasons, refusal.Reason)
-	}
-	for _, l := range r.Gaps {
-		data.Where.Weakened = append(data.Where.Weakened, string(l.ID)+" is "+string(l.State)+": "+l.Reason)
-	}
-	for _, l := range r.Opened {
-		data.Where.Opened = append(data.Where.Opened, string(l.ID))
-	}
-	if err := s.append(ctx, audit.KindResolution, "brig", data); err != nil {
+	if err := s.append(ctx, audit.KindResolution, "brig", resolutionData(act, before.resolved, now.resolved, r)); err != nil {
 		s.options.Log.Error().Err(err).Msg("a change of where code runs could not be written down")
 	}
 	s.options.Log.Info().Str("resolved", now.resolved).Bool("degraded", now.degraded).Bool("weakened", now.weakened).
-		Strs("warnings", isolation.Warnings).Msg("where code runs: " + act)
+		Strs("warnings", isolationOf(r, sandbox.Posture{}).Warnings).Msg("where code runs: " + act)
 	if before.known {
 		s.feed.publish(held{event: api.Event{Kind: api.EventResolution}, data: func(v *view) json.RawMessage {
 			ctx, cancel := context.WithTimeout(v.s.life, watchBound)
@@ -203,6 +179,39 @@ func (s *Service) lookWhere() {
 			return mustJSON(status)
 		}})
 	}
+}
+
+// essence is what of a resolution is a change when it is another one: not its words.
+func essence(r orchestrator.Resolution, resolved string) string {
+	codes := []string{}
+	for _, refusal := range r.Refusals {
+		codes = append(codes, string(refusal.Kind)+" "+refusal.Code)
+	}
+	for _, l := range r.Gaps {
+		codes = append(codes, string(l.ID)+" "+l.Code)
+	}
+	for _, l := range r.Opened {
+		codes = append(codes, "open "+string(l.ID))
+	}
+	return string(mustJSON([]any{resolved, r.Configured, r.Mode, r.Degraded, codes}))
+}
+
+// resolutionData is a line of the audit log about where code runs.
+func resolutionData(event, from, to string, r orchestrator.Resolution) audit.ResolutionData {
+	data := audit.ResolutionData{Event: event, From: from, To: to, Where: &audit.Where{
+		Backend: to, Configured: string(r.Configured), Mode: string(r.Mode), Degraded: r.Degraded, Weakened: []string{}, Opened: []string{},
+	}}
+	for _, refusal := range r.Refusals {
+		data.Refusals = append(data.Refusals, audit.Refusal{Backend: string(refusal.Kind), Code: refusal.Code, Reason: refusal.Reason})
+		data.Where.Reasons = append(data.Where.Reasons, refusal.Reason)
+	}
+	for _, l := range r.Gaps {
+		data.Where.Weakened = append(data.Where.Weakened, string(l.ID)+" is "+string(l.State)+": "+l.Reason)
+	}
+	for _, l := range r.Opened {
+		data.Where.Opened = append(data.Where.Opened, string(l.ID))
+	}
+	return data
 }
 
 // settingsOf is the configuration as it is shown.
