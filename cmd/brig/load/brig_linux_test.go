@@ -108,6 +108,9 @@ func newBrig(t *testing.T, backend string, settings ...string) *brig {
 		if left := b.orphans(); len(left) > 0 {
 			t.Errorf("processes are left:\n%s", strings.Join(left, "\n"))
 		}
+		if backend == "docker" {
+			b.containers()
+		}
 		if t.Failed() && b.said != nil {
 			t.Logf("brig said:\n%s", b.said.Bytes())
 			if log, err := os.ReadFile(filepath.Join(dir, "s", "brig", "log", "brig.log")); err == nil {
@@ -222,6 +225,20 @@ func (b *brig) processes() (found []string) {
 		}
 	}
 	return found
+}
+
+// containers fails for those that are left, and removes them.
+func (b *brig) containers() {
+	out, err := exec.Command("docker", "ps", "-a", "--no-trunc", "--filter", "label=dev.brig.owner", "--format", "{{.ID}} {{.Status}} {{.Mounts}}").Output()
+	if err != nil {
+		b.t.Errorf("list containers: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if id, _, _ := strings.Cut(line, " "); strings.Contains(line, b.dir+"/") {
+			b.t.Errorf("a container is left: %s", line)
+			_ = exec.Command("docker", "rm", "-f", id).Run()
+		}
+	}
 }
 
 // figures are what a process takes.

@@ -47,11 +47,11 @@ func TestKill(t *testing.T) {
 				cancel()
 				c.Close()
 				t.Logf("round %d: acknowledged %d sessions, %d files, %d datasets, %d runs", round+1, len(look.sessions), len(look.files), len(look.datasets), len(look.runs))
-				if round < kills {
+				if round < kills || t.Failed() {
 					b.kill()
 				}
 				if t.Failed() {
-					break
+					return
 				}
 			}
 			b.closeAll(t, "s0")
@@ -100,9 +100,14 @@ func (b *brig) round(t *testing.T, round, clients int, l *ledger) {
 func work(ctx context.Context, c api.Brig, session, name string, n int, l *ledger) error {
 	switch n % 6 {
 	case 0:
-		s, _, err := c.OpenSession(ctx, api.SessionRequest{Name: session})
+		s, created, err := c.OpenSession(ctx, api.SessionRequest{Name: session})
 		if err == nil {
-			l.put(func() { l.sessions[session] = s.ID })
+			l.put(func() {
+				if l.sessions[session] == "" {
+					l.found[session] = true
+				}
+				l.sessions[session], l.found[session] = s.ID, l.found[session] && !created
+			})
 		}
 		return err
 	case 1, 2:
@@ -144,7 +149,7 @@ func work(ctx context.Context, c api.Brig, session, name string, n int, l *ledge
 
 func (l *ledger) add(o *ledger) {
 	for k, v := range o.sessions {
-		l.sessions[k] = v
+		l.sessions[k], l.found[k] = v, o.found[k] && (l.found[k] || l.sessions[k] == "")
 	}
 	for k, v := range o.files {
 		l.files[k] = v
