@@ -145,6 +145,7 @@ func (s *Session) takeOver(ctx context.Context, row store.Session) (usable bool,
 	err = s.regain(ctx, row)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.expiry.found(row.Used)
 	if row.Lifetime > 0 {
 		// Only wall clocks go from one brig to the next; from here on it is the monotonic one.
 		s.expiry.opened = time.Now().Add(-max(time.Since(row.Created), 0))

@@ -31,6 +31,7 @@ type expiry struct {
 	lifetime time.Duration // zero: none
 	opened   time.Time
 	used     time.Time // when it was used last
+	least    time.Time // it does not end idle before
 	users    int       // runs and other questions that are under way
 	timer    *time.Timer
 	reason   Reason // of the end; empty before
@@ -45,7 +46,7 @@ func (s *Session) watchExpiry() {
 
 // next is after how long the session has to be looked at again.
 func (e *expiry) next(now time.Time) time.Duration {
-	next := e.idle - now.Sub(e.used)
+	next := e.idleEnds().Sub(now)
 	if e.users > 0 {
 		next = e.idle
 	}
@@ -55,12 +56,32 @@ func (e *expiry) next(now time.Time) time.Duration {
 	return max(next, time.Millisecond)
 }
 
+// idleEnds is when it ends if nobody uses it.
+func (e *expiry) idleEnds() time.Time {
+	if at := e.used.Add(e.idle); at.After(e.least) {
+		return at
+	}
+	return e.least
+}
+
+// foundFor is how long a session that a brig takes over stays at least, however long
+// nobody has used it: time without a brig, in which nobody could, must not cost it.
+const foundFor = 10 * time.Minute
+
+// found puts the latest use back to what is on record: being taken over is none. The
+// caller holds mu.
+func (e *expiry) found(used time.Time) {
+	now := time.Now()
+	e.used, e.least = now.Add(-max(now.Sub(used), 0)), now.Add(min(foundFor, e.idle))
+	e.timer.Reset(e.next(now))
+}
+
 // due is why the session has to end now; empty: it has not.
 func (e *expiry) due(now time.Time) Reason {
 	switch {
 	case e.lifetime > 0 && now.Sub(e.opened) >= e.lifetime:
 		return ReasonLifetime
-	case e.users == 0 && now.Sub(e.used) >= e.idle:
+	case e.users == 0 && !now.Before(e.idleEnds()):
 		return ReasonIdle
 	}
 	return ""

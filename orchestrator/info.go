@@ -60,7 +60,7 @@ func (s *Session) Info() Info {
 		i.Expires = e.opened.Add(e.lifetime)
 	}
 	if e.users == 0 {
-		i.IdleEnds = e.used.Add(e.idle)
+		i.IdleEnds = e.idleEnds()
 	}
 	return i
 }

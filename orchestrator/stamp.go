@@ -43,7 +43,7 @@ func stamp(r Resolution, p sandbox.Posture, session string) Stamp {
 func (s Stamp) containment() string {
 	switch {
 	case s.PostureDigest == "":
-		return "containment unknown"
+		return "no interpreter"
 	case s.Mode == sandbox.ModeOff:
 		return notSandboxed
 	case s.Uncontained:

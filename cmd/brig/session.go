@@ -158,7 +158,7 @@ func (p *program) sessionList(ctx context.Context, b *api.Client, asJSON bool) e
 	}
 	rows := [][]string{}
 	for _, s := range all {
-		row := []string{cmp.Or(s.Name, s.ID), s.State, s.Stamp.Backend, s.Stamp.Containment, count(s.Runs, "run"), "used " + ago(s.Used, time.Now())}
+		row := []string{cmp.Or(s.Name, s.ID), sessionState(s.State), s.Stamp.Backend, s.Stamp.Containment, count(s.Runs, "run"), "used " + ago(s.Used, time.Now())}
 		if !mine(s) {
 			row = append(row, "opened by "+s.Creator)
 		}

@@ -75,7 +75,7 @@ func (p *program) printSession(a sessionAnswer) {
 		fmt.Fprintf(out, "%-10s %s\n", name, escapeLine(fmt.Sprintf(format, args...)))
 	}
 	row("session", "%s (%s)", cmp.Or(s.Name, s.ID), s.ID)
-	row("state", "%s, %s so far, %d waiting", s.State, count(s.Runs, "run"), s.Queued)
+	row("state", "%s, %s so far, %d waiting", sessionState(s.State), count(s.Runs, "run"), s.Queued)
 	row("opened", "%s by %s, used %s", s.Created.Local().Format("2006-01-02 15:04:05"), s.Creator, ago(s.Used, time.Now()))
 	if end := ends(s); end != "" {
 		row("ends", "%s", end)
@@ -108,6 +108,14 @@ func (p *program) printSession(a sessionAnswer) {
 	if n := a.Variables.Omitted; n > 0 {
 		row("", "and %d more", n)
 	}
+}
+
+// sessionState is a state for people: that an interpreter is gone is no loss of files.
+func sessionState(state string) string {
+	if state == "lost" {
+		return "files kept, interpreter gone"
+	}
+	return state
 }
 
 // ends says when a session does, whichever comes first.

@@ -25,6 +25,13 @@ const (
 	KindLog        Kind = "log"        // the log about itself
 )
 
+// Kinds are all of them.
+func Kinds() []Kind {
+	return []Kind{
+		KindBrig, KindSession, KindRun, KindResolution, KindConsent, KindToken, KindLogin, KindAuth, KindSettings, KindSelftest, KindLog,
+	}
+}
+
 // Entry is what a line is to say.
 type Entry struct {
 	Kind  Kind

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,8 +22,8 @@ const (
 type Query struct {
 	Kind    Kind
 	Event   string
-	Session string // id or name
-	Run     string
+	Session string    // id or name
+	Run     string    // id, its beginning, or its beginning without "run-"
 	Since   time.Time // not before
 	Until   time.Time // before
 	Limit   int       // 0: 100, at most 1000
@@ -132,7 +133,7 @@ func (q Query) matches(x Line) bool {
 	if err := json.Unmarshal(x.Data, &d); err != nil {
 		return false
 	}
-	return (q.Event == "" || d.Event == q.Event) && (q.Session == "" || d.Session == q.Session || d.Name == q.Session) && (q.Run == "" || d.Run == q.Run)
+	return (q.Event == "" || d.Event == q.Event) && (q.Session == "" || d.Session == q.Session || d.Name == q.Session) && (q.Run == "" || strings.HasPrefix(d.Run, q.Run) || strings.HasPrefix(d.Run, "run-"+q.Run))
 }
 
 // Query is Find in the log's directory.

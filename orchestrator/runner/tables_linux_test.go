@@ -246,8 +246,25 @@ func TestActiveTable(t *testing.T) {
 		if got := r.run("print(1)\ndf"); got.Exception == nil || !strings.Contains(got.Exception.Message, "table 'one' (bad.csv) cannot be read: the file is not there") {
 			t.Errorf("%s", got)
 		}
-		if got := r.ok("def f(): return df\nprint(1)"); !strings.Contains(got.errout, "brig: df: table 'one' (bad.csv) cannot be read") {
+		// Where it is used, and it can be caught: what comes before it has run.
+		for name, source := range map[string]string{
+			"called": "def f(): return df.head()\nprint(1)\nf()", "repr": "print(1)\nprint(df)", "len": "print(1)\nlen(df)", "item": "print(1)\ndf['a']",
+			"add": "print(1)\n1 + df", "loop": "print(1)\nfor x in df: pass", "if": "print(1)\nif df: pass", "isinstance": "print(1)\nisinstance(df, dict)",
+		} {
+			got := r.run(source)
+			if got.out != "1\n" || got.Exception == nil || got.Exception.Name != "brig.TableError" || !strings.Contains(got.Exception.Message, "table 'one' (bad.csv) cannot be read") {
+				t.Errorf("%s: %s", name, got)
+			}
+			if got.Exception != nil && (strings.Contains(got.Exception.Traceback, "brigrunner") || !strings.Contains(got.Exception.Traceback, "cell")) {
+				t.Errorf("%s: %s", name, got.Exception.Traceback)
+			}
+		}
+		if got := r.ok("try:\n    df.x\nexcept Exception as err:\n    print(type(err).__name__)\nprint(len(tables))").out; got != "TableError\n2\n" {
 			t.Errorf("%s", got)
+		}
+		r.upload("bad.csv", "a\n1\n")
+		if got := r.ok("print(df)").out; got != first {
+			t.Errorf("mended: %s", got)
 		}
 
 		r = fresh(one)

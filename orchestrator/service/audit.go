@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"brig/orchestrator"
 	"brig/orchestrator/api"
@@ -94,6 +95,9 @@ func (s *Service) witness(r *run, final *api.Run, st orchestrator.Stamp) error {
 // auditOf is one page of the log.
 func (s *Service) auditOf(ctx context.Context, q api.AuditQuery) (api.AuditList, error) {
 	out := api.AuditList{Lines: []api.AuditLine{}}
+	if q.Kind != "" && !slices.Contains(audit.Kinds(), audit.Kind(q.Kind)) {
+		return out, invalid("query.kind", fmt.Sprintf("it is one of %v", audit.Kinds()))
+	}
 	lines, next, err := s.options.Audit.Query(ctx, audit.Query{
 		Kind: audit.Kind(q.Kind), Session: q.Session, Run: q.Run, Since: q.Since, Until: q.Until, Limit: q.Limit, Cursor: q.Cursor,
 	})

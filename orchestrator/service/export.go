@@ -38,10 +38,11 @@ func (v *view) Export(ctx context.Context, session string, f api.ExportFormat) (
 		return nil, api.NewProblem(api.CodeInvalid, "there is no such format of exports", "ask for ipynb, py or zip")
 	}
 	return produce(ctx, func(out io.Writer) error {
-		if err := write(out); !errors.Is(err, io.ErrClosedPipe) {
-			return v.s.problem(err)
+		err := write(out)
+		if errors.Is(err, io.ErrClosedPipe) || ctx.Err() != nil {
+			return nil // whoever read it has left, or has all of it
 		}
-		return nil // whoever read it has left
+		return v.s.problem(err)
 	}), nil
 }
 
@@ -138,11 +139,23 @@ func (e *export) script(out io.Writer) error {
 		for _, l := range remarks(r) {
 			fmt.Fprintf(&b, "# %s\n", l)
 		}
-		b.WriteString(strings.TrimRight(source, "\n"))
+		text := strings.TrimRight(source, "\n")
+		if uncompiled(r) { // one such cell, and nothing of the script would run
+			b.WriteString("# this was no Python that compiles, so it is a comment here:\n")
+			text = "# " + strings.ReplaceAll(strings.ReplaceAll(text, "\r", "\n"), "\n", "\n# ")
+		}
+		b.WriteString(text)
 		b.WriteString("\n")
 		_, err := io.WriteString(out, b.String())
 		return err
 	})
+}
+
+// uncompiled says that a run ended because its source could not be compiled: then
+// nothing of it ran. A SyntaxError that code met on its way has a frame of that code.
+func uncompiled(r api.Run) bool {
+	x := r.Exception
+	return x != nil && len(x.Frames) == 0 && (x.Name == "SyntaxError" || x.Name == "IndentationError" || x.Name == "TabError")
 }
 
 // bundle is the notebook, the script, and the session's files below files/.

@@ -29,6 +29,9 @@ const listBound = 3 * time.Second
 func (v *view) Sessions(ctx context.Context, p api.Page) (api.SessionList, error) {
 	out := api.SessionList{Sessions: []api.Session{}}
 	after, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+	if place, _, _ := strings.Cut(string(after), " "); err == nil && len(after) > 0 {
+		_, err = time.Parse("20060102150405.000000000", place)
+	}
 	if err != nil {
 		return out, invalid("query.cursor", "it is of no page of this list")
 	}

@@ -154,6 +154,8 @@ class Session:
         if last is not None:
             value = self._evaluate(last)
         if value is not None and not silent:
+            if self.tables is not None:
+                self.tables.shown(value)
             self.namespace["_"] = value
             self.display.result(value)
 

@@ -5,12 +5,12 @@ where pandas can be imported, lists of dicts where not. One that cannot be read 
 so by its name when it is asked for; the others are not affected.
 """
 import os
-import sys
 
 from _collections_abc import Mapping
 
 from . import formats
 from .own import trusted
+from .unread import unread
 
 
 class TableError(RuntimeError):
@@ -121,7 +121,7 @@ class Tables(Mapping):
         except formats.Unreadable as err:
             raise self._error(name, entry, str(err)) from None
         except Exception as err:
-            raise self._error(name, entry, formats.reason(err)) from err
+            raise self._error(name, entry, formats.reason(err)) from None
 
     def _error(self, name, entry, why):
         entry.problem = why
@@ -151,39 +151,40 @@ class Tables(Mapping):
         for entry in self._entries.values():
             entry.seen = entry.value = None
 
+    def shown(self, value):
+        """Raises where the result of a cell is a table that cannot be read: what fails
+        while it is shown would only leave it out."""
+        if self._given is not None and value is self._given and type(value).__name__ == "Unread":
+            repr(value)
+
     def provide(self, namespace, source, codes):
-        """Makes df the active table where the code that is about to run may ask for it."""
-        if self._active is None or b"df" not in source or "df" in namespace:
-            return
-        use = trusted.alone(_use, codes)
-        if not use:
+        """Makes df the active table where the code that is about to run may ask for it.
+        One that cannot be read is a df that says so where it is used, and is tried again
+        by the next run."""
+        if self._given is not None and type(self._given).__name__ == "Unread" and namespace.get("df") is self._given:
+            del namespace["df"]
+        if self._active is None or b"df" not in source or "df" in namespace or not trusted.alone(_use, codes):
             return
         try:
             self._given = namespace["df"] = self[self._active]
         except TableError as err:
-            if use == _READ:
-                raise
-            sys.stderr.write("brig: df: %s\n" % err)
-
-
-_READ, _MAY = "read", "may"
+            self._given = namespace["df"] = unread(err)
 
 
 def _use(codes):
-    """How code uses the global name df before it sets it: _READ, _MAY (within a function
-    or a string), or "" for not at all."""
-    dis, use = trusted("dis"), ""
+    """Whether code may use the global name df before it sets it."""
+    dis, use = trusted("dis"), False
     for code in codes:
         if code is None:
             continue
         for step in dis.get_instructions(code):
             name = step.opname
             if step.argval == "df" and name.startswith(("LOAD_NAME", "LOAD_GLOBAL", "DELETE_")):
-                return _READ
+                return True
             if step.argval == "df" and name in ("STORE_NAME", "STORE_GLOBAL"):
                 return use
             if name.endswith("_CONST") and _mentions(step.argval):
-                use = _MAY
+                use = True
     return use
 
 
