@@ -100,6 +100,12 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, loginTarget, http.StatusSeeOther)
 }
 
+// noLogin leaves a login for whoever opens it: what only looks at an address uses HEAD.
+func (s *Server) noLogin(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Allow", http.MethodGet)
+	r.Context().Value(requestKey{}).(*request).refuse(w, r, api.NewProblem(api.CodeMethod, "this path takes GET", ""))
+}
+
 // pageCaller is the operator, where the request has the cookie of a page and the
 // browser says that nobody else's page made it. A browser sends the cookie to every
 // port of the host, so what came from elsewhere is not told by the cookie.

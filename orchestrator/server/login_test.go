@@ -20,6 +20,12 @@ func TestLogin(t *testing.T) {
 	if r := w.get(t, "tcp", path, "Sec-Fetch-Site: cross-site"); r.StatusCode != 403 {
 		t.Errorf("another site's page used it: %d", r.StatusCode)
 	}
+	for _, method := range []string{"HEAD", "POST"} {
+		r := w.raw(t, "tcp", method+" "+path+" HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nSec-Fetch-Site: none\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		if r == nil || r.StatusCode == 303 || len(r.Cookies()) > 0 {
+			t.Errorf("%s used it: %+v", method, r)
+		}
+	}
 	r := w.get(t, "tcp", path, "Sec-Fetch-Site: none")
 	if r.StatusCode != 303 || len(r.Cookies()) != 1 {
 		t.Fatalf("%d %s", r.StatusCode, r.text)

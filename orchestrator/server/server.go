@@ -99,7 +99,8 @@ func New(o Options) (*Server, error) {
 // routes puts everything into the mux that is served behind the chain.
 func (s *Server) routes() error {
 	s.mux.HandleFunc("GET /healthz", s.health)
-	s.mux.HandleFunc("GET /login", s.login)
+	s.mux.HandleFunc("GET "+loginPath, s.login)
+	s.mux.HandleFunc("HEAD "+loginPath, s.noLogin) // which the line above would mean too
 	s.mux.Handle("GET /metrics", s.metrics.handler())
 	s.profiles()
 	if s.options.MCP != nil {

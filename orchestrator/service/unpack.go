@@ -36,7 +36,7 @@ func (v *view) WriteArchive(ctx context.Context, session, prefix string, f api.A
 	} else if prefix, err = workspace.Clean(prefix); err != nil {
 		return api.ArchiveResult{}, fileProblem(err)
 	}
-	u := &unpacking{w: w, bulk: w.Bulk(), prefix: prefix, most: 2 * w.Limits().Bytes, small: newSmall()}
+	u := &unpacking{w: w, bulk: w.Bulk(), prefix: prefix, most: 2 * w.Limits().Bytes, left: w.Limits().Bytes, small: newSmall()}
 	u.result.Skipped = []api.ArchiveSkipped{}
 	defer u.bulk.Close()
 	switch content = while(ctx, content); f {
@@ -67,7 +67,8 @@ type unpacking struct {
 	w       *workspace.Workspace
 	bulk    *workspace.Bulk
 	prefix  string
-	most    int64 // bytes that all members together may have, those that are skipped included
+	most    int64 // bytes that the archive may have, what is skipped in it included
+	left    int64 // bytes that members may still unpack to: replacing one gives nothing back
 	members int
 	small   *small
 
@@ -151,6 +152,7 @@ func (u *unpacking) file(name string, size int64, mode fs.FileMode, content io.R
 			return fileProblem(err)
 		}
 	}
+	content = expanded{content, u}
 	mode = mode.Perm()&0o755 | 0o600
 	if u.small.meets(at) {
 		if err := u.small.settle(); err != nil {
@@ -283,6 +285,10 @@ func (u *unpacking) tar(content io.Reader) error {
 func (u *unpacking) tarMember(h *tar.Header, content io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeGNUSparse:
+		if sparse(h) {
+			u.skip(h.Name, "it is sparse: a few bytes of it unpack to any number")
+			return nil
+		}
 		if strings.HasSuffix(h.Name, "/") {
 			return u.dir(h.Name)
 		}
@@ -302,6 +308,33 @@ func (u *unpacking) tarMember(h *tar.Header, content io.Reader) error {
 		u.skip(h.Name, "it is no regular file")
 	}
 	return nil
+}
+
+// sparse tells whether a member has holes, in any of the forms that GNU tar writes.
+func sparse(h *tar.Header) bool {
+	if h.Typeflag == tar.TypeGNUSparse {
+		return true
+	}
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+// expanded counts what members unpack to, all of them together.
+type expanded struct {
+	r io.Reader
+	u *unpacking
+}
+
+func (e expanded) Read(b []byte) (int, error) {
+	n, err := e.r.Read(b)
+	if e.u.left -= int64(n); e.u.left < 0 {
+		return 0, api.NewProblem(api.CodeQuota, fmt.Sprintf("its members unpack to more than %d bytes, which is all that the workspace may have", e.u.w.Limits().Bytes), "send less, or raise limits.workspace")
+	}
+	return n, err
 }
 
 // member marks the errors of a tar's member: where it cannot be read, nothing after it can.
