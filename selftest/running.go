@@ -24,7 +24,7 @@ func running(runtime string) map[string]any {
 			sockets = append(sockets, path)
 		}
 	}
-	for _, name := range []string{api.AgentToken, api.OperatorToken, api.EndpointFile} {
+	for _, name := range []string{api.AgentToken, api.MCPToken, api.OperatorToken, api.EndpointFile} {
 		path := filepath.Join(runtime, name)
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 			files = append(files, path)

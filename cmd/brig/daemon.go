@@ -119,7 +119,7 @@ func (d *daemon) build(ctx context.Context) (err error) {
 func (d *daemon) serveTools(peer func(*http.Request) (service.Caller, api.Brig, error)) http.Handler {
 	return d.tools.Handler(func(r *http.Request) (mcp.Peer, error) {
 		c, brig, err := peer(r)
-		return mcp.Peer{ID: c.ID, Session: c.Session, Brig: brig}, err
+		return mcp.Peer{ID: c.ID, Session: c.Session, Operator: c.Role == service.Operator, Brig: brig}, err
 	})
 }
 

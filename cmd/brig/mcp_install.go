@@ -229,7 +229,7 @@ func (p *program) mcpPrint(c mcpClient, file string, s mcpServer) error {
 	out := p.tui.stdout
 	fmt.Fprintf(out, "%s: in %s\n\n%s\n", c.Title, escapeLine(file), strings.TrimRight(string(text), "\n"))
 	if c.http != "" {
-		fmt.Fprintf(out, "\nor through HTTP, while brig up runs; address and token are in endpoint.json and agent.token of brig's runtime directory:\n\n%s\n",
+		fmt.Fprintf(out, "\nor through HTTP, while brig up runs; address and token are in endpoint.json and mcp.token of brig's runtime directory:\n\n%s\n",
 			fmt.Sprintf(c.http, "ADDRESS", "TOKEN"))
 	}
 	return nil

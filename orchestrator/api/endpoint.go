@@ -20,6 +20,7 @@ const (
 	AgentSocket    = "agent.sock"
 	OperatorToken  = "operator.token"
 	AgentToken     = "agent.token"
+	MCPToken       = "mcp.token" // good for /mcp alone
 	EndpointFile   = "endpoint.json"
 )
 

@@ -64,6 +64,9 @@ func (c *call) in(ctx context.Context, name string, make bool, do func(session s
 	case c.peer.Session != "":
 		return do(c.peer.Session)
 	case name != "":
+		if err := c.foreign(ctx, name); err != nil {
+			return err
+		}
 		err := do(name)
 		if !gone(err) || !make || c.there(ctx, name) {
 			return err
@@ -90,6 +93,9 @@ func (c *call) home(ctx context.Context, make bool, do func(session string) erro
 		if h.ends {
 			return do("")
 		}
+		if err := c.foreign(ctx, h.name); err != nil {
+			return err
+		}
 		if err := do(h.name); !gone(err) || c.there(ctx, h.name) {
 			return err
 		}
@@ -109,6 +115,20 @@ func (c *call) home(ctx context.Context, make bool, do func(session string) erro
 		}
 		h.lost(id)
 	}
+}
+
+// foreign refuses a session that the caller may see and another credential opened,
+// under a name that may be there to be taken for the caller's own. Only the operator
+// sees such.
+func (c *call) foreign(ctx context.Context, name string) error {
+	if !c.peer.Operator {
+		return nil
+	}
+	s, err := c.brig.Session(ctx, name)
+	if err != nil || s.Creator == c.peer.ID {
+		return nil // what else is wrong the work itself meets
+	}
+	return api.NewProblem(api.CodeNameTaken, "the credential "+s.Creator+" opened that session, and not you", "choose another name, or leave it out")
 }
 
 // there tells whether the session exists: what was not found may be something in it.

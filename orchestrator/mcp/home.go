@@ -63,7 +63,7 @@ func (h *homes) of(p Peer, ss *sdk.ServerSession) (*home, error) {
 	case ss != nil && ss.ID() != "":
 		name, key, ends = randomName(), "session "+ss.ID(), true
 	default:
-		name, key = sharedName, "credential "+p.ID
+		name, key = sharedOf(p.ID), "credential "+p.ID
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,6 +89,14 @@ func (h *homes) of(p Peer, ss *sdk.ServerSession) (*home, error) {
 		})
 	}
 	return made, nil
+}
+
+// sharedOf is the name of a credential's shared session, which no other's has.
+func sharedOf(id string) string {
+	if id == sharedName {
+		return sharedName
+	}
+	return sharedName + "-" + id
 }
 
 func (h *homes) forget(key string) {

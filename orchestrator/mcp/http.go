@@ -7,6 +7,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"brig/orchestrator/api"
 )
 
 const (
@@ -15,7 +17,10 @@ const (
 	// maxSessions bounds MCP sessions that are open at the same time; each costs some
 	// memory until its client says goodbye or says nothing for sessionIdle.
 	maxSessions = 256
-	sessionIdle = 12 * time.Hour
+	// maxSessionsAgents are those of all agents together: the rest is the operator's.
+	maxSessionsAgents = 192
+	maxSessionsEach   = 48 // of one agent's credential
+	sessionIdle       = time.Hour
 
 	versionHeader = "Mcp-Protocol-Version"
 	sessionHeader = "Mcp-Session-Id"
@@ -26,6 +31,7 @@ const (
 // served by a handler that keeps them, and the older ones need one that does.
 type handler struct {
 	s                   *Server
+	seats               seats
 	peer                func(*http.Request) (Peer, error)
 	stateful, stateless http.Handler
 }
@@ -64,9 +70,12 @@ func own(next http.Handler) http.Handler {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p, err := h.peer(r)
 	if err != nil || p.Brig == nil || p.ID == "" {
-		http.Error(w, "no credential", http.StatusUnauthorized)
+		refuse(w, api.NewProblem(api.CodeUnauthorized, "the request carries no credential", ""))
 		return
 	}
+	plain := &problems{ResponseWriter: w}
+	defer plain.end()
+	w = plain
 	r = r.Clone(context.WithValue(r.Context(), peerContext{}, p))
 	// The caller is known; the SDK sees neither token nor cookie.
 	r.Header.Set("Authorization", "Bearer known")
@@ -80,10 +89,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.stateless.ServeHTTP(w, r)
 		return
 	}
-	if id == "" && r.Method == http.MethodPost && h.full() {
-		w.Header().Set("Retry-After", "60")
-		http.Error(w, "too many MCP sessions are open; end one, or use a later revision of the protocol", http.StatusTooManyRequests)
-		return
+	if id == "" && r.Method == http.MethodPost {
+		settle, ok := h.seats.take(h.s.sdk.Sessions(), p)
+		if !ok {
+			told := api.NewProblem(api.CodeTooMany, "too many MCP sessions are open", "end one, or use a later revision of the protocol, which has none")
+			told.RetryAfter = 60
+			refuse(w, told)
+			return
+		}
+		defer func() { settle(w.Header().Get(sessionHeader)) }()
 	}
 	if r.Method != http.MethodDelete || id == "" {
 		h.stateful.ServeHTTP(w, r)
@@ -96,14 +110,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if said.code == http.StatusNoContent && home != nil {
 		h.s.homes.end(home)
 	}
-}
-
-func (h *handler) full() bool {
-	n := 0
-	for range h.s.sdk.Sessions() {
-		n++
-	}
-	return n >= maxSessions
 }
 
 // status remembers what a handler answered.

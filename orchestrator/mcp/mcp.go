@@ -21,6 +21,8 @@ type Peer struct {
 	ID string
 	// Session is the id of the only session that the credential is for; empty: any of its own.
 	Session string
+	// Operator is the person's own credential, for which a part of what is bounded is kept.
+	Operator bool
 }
 
 // Options of a Server.

@@ -20,6 +20,7 @@ type surface struct {
 	version   string
 	brigOf    func(context.Context) api.Brig         // with the rights of the request's credential
 	who       func(context.Context) string           // the credential, for the caps of its streams
+	root      func(context.Context) string           // whose that credential is
 	requestID func(context.Context) string           // as in the log
 	note      func(context.Context, api.Code, error) // tells the log of a problem and its cause
 	ending    <-chan struct{}                        // closed when brig ends: streams end then
@@ -34,6 +35,7 @@ const (
 	runBody   = 48 << 20 // bytes of JSON: 16 MiB of source as JSON strings and files beside it
 
 	maxStreams       = 256 // event streams at a time
+	maxStreamsAgents = 192 // of all agents and their sessions' tokens together: the rest is the operator's
 	maxStreamsPerWho = 64  // of one credential
 )
 
@@ -41,6 +43,9 @@ const (
 func newSurface(s surface) *surface {
 	if s.who == nil {
 		s.who = func(context.Context) string { return "" }
+	}
+	if s.root == nil {
+		s.root = func(context.Context) string { return operatorID }
 	}
 	if s.requestID == nil {
 		s.requestID = func(context.Context) string { return "" }
@@ -52,7 +57,7 @@ func newSurface(s surface) *surface {
 		s.beat = defaultBeat
 	}
 	if s.streams == nil {
-		s.streams = &streamCaps{total: maxStreams, each: maxStreamsPerWho, of: map[string]int{}}
+		s.streams = &streamCaps{total: maxStreams, agents: maxStreamsAgents, each: maxStreamsPerWho, of: map[string]int{}}
 	}
 	return &s
 }

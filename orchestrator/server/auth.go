@@ -20,6 +20,8 @@ const (
 	// anything but a plain "no" for one.
 	wellKnown = "/.well-known/"
 
+	toolsPath = "/mcp"
+
 	maxCredential = 512 // bytes of a header
 )
 
@@ -27,6 +29,7 @@ const (
 const (
 	operatorID = "operator"
 	agentID    = "agent"
+	mcpID      = "mcp" // of clients that are to reach the tools of /mcp and nothing else
 	nobodyID   = "nobody"
 )
 
@@ -49,6 +52,9 @@ func (q *request) authenticate(r *http.Request) *api.Problem {
 	}
 	if c == nil {
 		return q.unknown(r)
+	}
+	if c.ID == mcpID && r.URL.Path != toolsPath && !public(r.URL.Path) {
+		return api.NewProblem(api.CodeForbidden, "the token of mcp.token is good for /mcp alone", "a program that uses the HTTP API takes agent.token")
 	}
 	c.Via = q.conn.via()
 	c.Approval = api.ApprovedByCredential
@@ -85,16 +91,20 @@ func (q *request) bearer(r *http.Request) *service.Caller {
 		return nil
 	}
 	sum := sha256.Sum256([]byte(token))
-	// Both are compared, so that the time says nothing about which one it was.
+	// All are compared, so that the time says nothing about which one it was.
 	operator := subtle.ConstantTimeCompare(sum[:], q.tokens.operator[:])
 	agent := subtle.ConstantTimeCompare(sum[:], q.tokens.agent[:])
+	tools := subtle.ConstantTimeCompare(sum[:], q.tokens.mcp[:])
 	switch {
 	case operator == 1 && q.conn.from != agentSocket: // which is for agents, whatever they hold
 		return &service.Caller{Role: service.Operator, ID: operatorID}
 	case agent == 1:
 		return &service.Caller{ID: agentID}
+	case tools == 1:
+		return &service.Caller{ID: mcpID}
 	}
-	if session, ok := q.options.Service.SessionOf(token); ok {
+	if session, revoked, ok := q.options.Service.Hold(token); ok {
+		q.revoked = revoked
 		return &service.Caller{ID: "session:" + session, Session: session}
 	}
 	return nil
@@ -130,6 +140,15 @@ func (q *request) key() string {
 		return nobodyID
 	}
 	return q.caller.ID
+}
+
+// root is whose the credential is, for what is shared by all that one may make itself:
+// the sessions' tokens of agents are the agents'.
+func (q *request) root() string {
+	if q.caller != nil && q.caller.Role == service.Operator {
+		return operatorID
+	}
+	return agentID
 }
 
 // operator refuses everybody else.

@@ -45,6 +45,18 @@ func (q *request) serve(w *writer, r *http.Request) {
 		return
 	}
 	defer release()
+	if q.revoked != nil {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		go func() {
+			select {
+			case <-q.revoked: // also what was begun with it ends
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		r = r.WithContext(ctx)
+	}
 	q.dispatch(w, r)
 }
 

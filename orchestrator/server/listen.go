@@ -158,7 +158,7 @@ func (s *Server) unlistenLocked() error {
 		errs = append(errs, l.remove())
 	}
 	if len(s.listeners) > 0 {
-		for _, name := range []string{api.EndpointFile, api.AgentToken, api.OperatorToken} {
+		for _, name := range []string{api.EndpointFile, api.AgentToken, api.MCPToken, api.OperatorToken} {
 			if err := os.Remove(filepath.Join(s.options.Paths.Runtime, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 			}

@@ -84,7 +84,7 @@ func TestSocketsOnly(t *testing.T) {
 // What a brig that was killed left does not stand in the way of the next one.
 func TestLeftovers(t *testing.T) {
 	w := newWorld(t)
-	for _, name := range []string{api.AgentToken, api.OperatorToken, api.EndpointFile} {
+	for _, name := range []string{api.AgentToken, api.MCPToken, api.OperatorToken, api.EndpointFile} {
 		if err := os.WriteFile(filepath.Join(w.dir, name), []byte("old"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestLeftovers(t *testing.T) {
 		}
 	}
 	w.serve(t)
-	want := []string{api.AgentToken, api.EndpointFile, api.OperatorToken}
+	want := []string{api.AgentToken, api.EndpointFile, api.MCPToken, api.OperatorToken}
 	if sockets {
 		want = append(want, api.AgentSocket, api.OperatorSocket)
 	}
@@ -118,7 +118,7 @@ func TestTokensAreNew(t *testing.T) {
 	seen := map[string]bool{}
 	for range 2 {
 		w := listening(t)
-		for _, name := range []string{api.AgentToken, api.OperatorToken} {
+		for _, name := range []string{api.AgentToken, api.MCPToken, api.OperatorToken} {
 			text, err := os.ReadFile(filepath.Join(w.dir, name))
 			if err != nil {
 				t.Fatal(err)

@@ -122,7 +122,7 @@ func TestModes(t *testing.T) {
 		old := syscall.Umask(mask)
 		w := newWorldMasked(t, old, mask)
 		for name, want := range map[string]fs.FileMode{
-			api.AgentToken: 0o600, api.OperatorToken: 0o600, api.EndpointFile: 0o600,
+			api.AgentToken: 0o600, api.MCPToken: 0o600, api.OperatorToken: 0o600, api.EndpointFile: 0o600,
 			api.AgentSocket: fs.ModeSocket | 0o600, api.OperatorSocket: fs.ModeSocket | 0o600,
 		} {
 			info, err := os.Lstat(filepath.Join(w.dir, name))
@@ -151,7 +151,7 @@ func TestPlantedLinks(t *testing.T) {
 	if err := os.WriteFile(other, []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{api.AgentToken, api.OperatorToken, api.EndpointFile} {
+	for _, name := range []string{api.AgentToken, api.MCPToken, api.OperatorToken, api.EndpointFile} {
 		if err := os.Symlink(other, filepath.Join(w.dir, name)); err != nil {
 			t.Fatal(err)
 		}

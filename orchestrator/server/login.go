@@ -69,6 +69,11 @@ func (s *Server) Login() (api.PageLogin, error) {
 // login turns a one-time token into the cookie of a page.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	q := r.Context().Value(requestKey{}).(*request)
+	if r.Method != http.MethodGet { // the mux passes HEAD too, which must not use the login up
+		w.Header().Set("Allow", http.MethodGet)
+		q.refuse(w, r, api.NewProblem(api.CodeMethod, "this path takes GET", ""))
+		return
+	}
 	hash := sha256.Sum256([]byte(r.URL.Query().Get("t")))
 	s.logins.mu.Lock()
 	until, known := s.logins.waiting[hash]

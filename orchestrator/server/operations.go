@@ -14,6 +14,10 @@ func (s *Server) operations() error {
 			c, _ := CallerFrom(ctx)
 			return c.ID
 		},
+		root: func(ctx context.Context) string {
+			q, _ := ctx.Value(requestKey{}).(*request)
+			return q.root()
+		},
 	}).mount(s.mux)
 	return err
 }

@@ -30,8 +30,10 @@ type request struct {
 	id     string
 	begun  time.Time
 	caller *service.Caller // nil: nobody was asked for
-	route  string          // pattern of the mux
-	code   api.Code        // why it was refused
+	// revoked is closed when the token that came with it counts no more; nil: never.
+	revoked <-chan struct{}
+	route   string   // pattern of the mux
+	code    api.Code // why it was refused
 }
 
 // newID is a request's id. It is ours alone: what a client sends is not taken up.

@@ -104,7 +104,7 @@ func (s *Server) routes() error {
 	s.mux.Handle("GET /metrics", s.metrics.handler())
 	s.profiles()
 	if s.options.MCP != nil {
-		s.mux.Handle("/mcp", s.options.MCP(s.peerOfTools))
+		s.mux.Handle(toolsPath, s.options.MCP(s.peerOfTools))
 	}
 	return s.operations()
 }

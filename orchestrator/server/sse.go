@@ -94,7 +94,7 @@ func (s *surface) streamedRun(ctx context.Context, source func(context.Context, 
 }
 
 func (s *surface) streamedUntil(ctx context.Context, ending <-chan struct{}, source func(context.Context, func(api.Event) error) error) (*huma.StreamResponse, error) {
-	release, err := s.streams.take(s.who(ctx))
+	release, err := s.streams.take(s.who(ctx), s.root(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -228,28 +228,36 @@ func (o *eventWriter) write(text string) error {
 
 // streamCaps bounds event streams, which are cheap for those who open and forget them.
 type streamCaps struct {
-	total, each int
+	total, agents, each int
 
-	mu  sync.Mutex
-	all int
-	of  map[string]int
+	mu       sync.Mutex
+	all      int
+	ofAgents int
+	of       map[string]int
 }
 
-// take counts a stream of who until release is called.
-func (c *streamCaps) take(who string) (release func(), err error) {
+// take counts a stream of who, whose credential is root's, until release is called.
+func (c *streamCaps) take(who, root string) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all >= c.total || c.of[who] >= c.each {
+	agent := root != operatorID
+	if c.all >= c.total || agent && c.ofAgents >= c.agents || c.of[who] >= c.each {
 		p := api.NewProblem(api.CodeTooMany, "too many event streams are open", "close one, or ask without a stream")
 		p.RetryAfter = 5
 		return nil, p
 	}
 	c.all++
+	if agent {
+		c.ofAgents++
+	}
 	c.of[who]++
 	return sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.all--
+		if agent {
+			c.ofAgents--
+		}
 		if c.of[who]--; c.of[who] == 0 {
 			delete(c.of, who)
 		}

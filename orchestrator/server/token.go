@@ -12,16 +12,16 @@ import (
 	"brig/orchestrator/private"
 )
 
-// tokens are those of this start: both are made anew each time, and only their
+// tokens are those of this start: all are made anew each time, and only their
 // hashes are kept.
 type tokens struct {
-	operator, agent         [sha256.Size]byte
-	operatorText, agentText string // until they are written
+	operator, agent, mcp             [sha256.Size]byte
+	operatorText, agentText, mcpText string // until they are written
 }
 
 func newTokens() *tokens {
-	t := &tokens{operatorText: newToken(), agentText: newToken()}
-	t.operator, t.agent = sha256.Sum256([]byte(t.operatorText)), sha256.Sum256([]byte(t.agentText))
+	t := &tokens{operatorText: newToken(), agentText: newToken(), mcpText: newToken()}
+	t.operator, t.agent, t.mcp = sha256.Sum256([]byte(t.operatorText)), sha256.Sum256([]byte(t.agentText)), sha256.Sum256([]byte(t.mcpText))
 	return t
 }
 
@@ -34,9 +34,10 @@ func newToken() string {
 
 // write puts the tokens where the user's own programs find them.
 func (t *tokens) write(dir string) error {
-	defer func() { t.operatorText, t.agentText = "", "" }()
+	defer func() { t.operatorText, t.agentText, t.mcpText = "", "", "" }()
 	return errors.Join(
-		writeText(dir, api.OperatorToken, t.operatorText), writeText(dir, api.AgentToken, t.agentText))
+		writeText(dir, api.OperatorToken, t.operatorText), writeText(dir, api.AgentToken, t.agentText),
+		writeText(dir, api.MCPToken, t.mcpText))
 }
 
 // writeText makes a file for this user alone in place of whatever has that name.

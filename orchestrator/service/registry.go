@@ -99,6 +99,7 @@ func (s *Service) strike(x *session) {
 	i := x.live.Info()
 	if i.Reason != orchestrator.ReasonKept {
 		delete(s.tokens, x.id)
+		s.revoke(x.id)
 	}
 	s.mu.Unlock()
 	s.tally.closed(string(i.Reason))

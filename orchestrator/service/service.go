@@ -75,13 +75,14 @@ type Service struct {
 	closing  bool // guarded by mu, as everything below
 	sessions map[string]*session
 	names    map[string]*session
-	opening  map[string]*opening // by name
-	runs     map[string]*run     // under way, and those that ended lately
-	recent   []*run              // ended, the oldest first
-	held     int                 // bytes of recent
-	sources  int64               // bytes of the sources of runs under way
-	tokens   map[string][32]byte // by session
-	selftest *selftestRun        // under way, or the latest of this process
+	opening  map[string]*opening      // by name
+	runs     map[string]*run          // under way, and those that ended lately
+	recent   []*run                   // ended, the oldest first
+	held     int                      // bytes of recent
+	sources  int64                    // bytes of the sources of runs under way
+	tokens   map[string][32]byte      // by session
+	holds    map[string]chan struct{} // by session: closed when its token counts no more
+	selftest *selftestRun             // under way, or the latest of this process
 	problems []string
 	latest   seen // resolution
 
@@ -101,7 +102,7 @@ func New(o Options) (*Service, error) {
 		// Microseconds since 1970, so that a number of an earlier brig is told from one of this.
 		feed:     newRing(feedStream, uint64(now.UnixMicro())),
 		sessions: map[string]*session{}, names: map[string]*session{}, opening: map[string]*opening{},
-		runs: map[string]*run{}, tokens: map[string][32]byte{}, problems: append([]string(nil), o.Problems...),
+		runs: map[string]*run{}, tokens: map[string][32]byte{}, holds: map[string]chan struct{}{}, problems: append([]string(nil), o.Problems...),
 	}
 	s.dirty.more = make(chan struct{}, 1)
 	s.life, s.end = context.WithCancelCause(context.Background())

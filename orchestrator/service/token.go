@@ -17,7 +17,8 @@ import (
 // tokenPrefix begins every session's token, so that a leaked one is recognised.
 const tokenPrefix = "brig_session_"
 
-// SessionToken makes a credential for one session; only its hash is kept.
+// SessionToken makes a credential for one session; only its hash is kept. An earlier
+// one of the session counts no more, and what is under way with it ends.
 func (v *view) SessionToken(ctx context.Context, session string) (api.Token, error) {
 	x, err := v.find(ctx, session)
 	if err != nil {
@@ -44,6 +45,7 @@ func (v *view) SessionToken(ctx context.Context, session string) (api.Token, err
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
 	if v.s.sessions[x.id] == x {
+		v.s.revoke(x.id)
 		v.s.tokens[x.id] = hash
 	}
 	return api.Token{Token: token, Scope: "session", Session: x.id}, nil
@@ -52,8 +54,16 @@ func (v *view) SessionToken(ctx context.Context, session string) (api.Token, err
 // SessionOf tells which session a bearer token is for. Only hashes are compared, and
 // all of them, whichever it is.
 func (s *Service) SessionOf(token string) (session string, ok bool) {
+	session, _, ok = s.Hold(token)
+	return session, ok
+}
+
+// Hold is SessionOf for who does something with the token that takes its time: when
+// revoked is closed the token counts no more, because another was made or the session
+// is gone.
+func (s *Service) Hold(token string) (session string, revoked <-chan struct{}, ok bool) {
 	if !strings.HasPrefix(token, tokenPrefix) {
-		return "", false
+		return "", nil, false
 	}
 	hash := sha256.Sum256([]byte(token))
 	s.mu.Lock()
@@ -63,7 +73,23 @@ func (s *Service) SessionOf(token string) (session string, ok bool) {
 			session, ok = id, true
 		}
 	}
-	return session, ok
+	if !ok {
+		return "", nil, false
+	}
+	c := s.holds[session]
+	if c == nil {
+		c = make(chan struct{})
+		s.holds[session] = c
+	}
+	return session, c, true
+}
+
+// revoke ends what is done with a session's token; the caller holds mu.
+func (s *Service) revoke(session string) {
+	if c := s.holds[session]; c != nil {
+		close(c)
+		delete(s.holds, session)
+	}
 }
 
 func (x *session) closing() bool {
