@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ func (p *program) sessionShow(ctx context.Context, b *api.Client, name string, v
 	}
 	a.Latest, a.Datasets = append([]api.Run{}, runs.Runs...), append([]api.Dataset{}, sets.Datasets...)
 	if variables {
-		list, err := b.Variables(ctx, s.ID)
+		list, err := p.variablesOf(ctx, b, s.ID)
 		if err != nil {
 			return err
 		}
@@ -67,6 +68,25 @@ func (p *program) sessionShow(ctx context.Context, b *api.Client, name string, v
 	}
 	p.printSession(a)
 	return nil
+}
+
+// variablesOf waits for the run that has the interpreter.
+func (p *program) variablesOf(ctx context.Context, b *api.Client, session string) (api.VariableList, error) {
+	for told := false; ; {
+		list, err := b.Variables(ctx, session)
+		if !errors.Is(err, &api.Problem{Code: api.CodeBusy}) {
+			return list, err
+		}
+		if !told {
+			told = true
+			p.tui.note("waiting for the run that has the interpreter; to interrupt it: brig session interrupt %s", escapeLine(session))
+		}
+		select {
+		case <-ctx.Done():
+			return list, context.Cause(ctx)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
 }
 
 func (p *program) printSession(a sessionAnswer) {

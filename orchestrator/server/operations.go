@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"brig/orchestrator/api"
+	"brig/orchestrator/audit"
 )
 
 // operations puts what a caller may ask into the mux, as huma operations.
@@ -30,6 +31,13 @@ func (s *Server) noteProblem(ctx context.Context, code api.Code, cause error) {
 		return
 	}
 	q.code = code
+	if code == api.CodeForbidden { // as every refusal: who tried what, within the same bound
+		detail := "a request that this credential may not make"
+		if cause != nil {
+			detail = cause.Error()
+		}
+		q.notice(ctx, audit.KindAuth, q.key(), audit.EventData{Event: "refused", Detail: detail, Values: map[string]string{"request": q.id, "route": q.route}})
+	}
 	if code == api.CodeInternal {
 		s.options.Log.Error().Str("request", q.id).Err(cause).Msg("a request met a fault")
 	}
