@@ -44,6 +44,11 @@ permissions.profile = "auto-approve". Otherwise they see files and status alone.
 			if len(args) > 0 {
 				return unknownVerb(c, args[0])
 			}
+			if session != "" || c.Flags().Changed("session") {
+				if err := checkName(session); err != nil {
+					return err
+				}
+			}
 			return p.mcp(c.Context(), session)
 		},
 	}

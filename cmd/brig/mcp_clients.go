@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"brig/orchestrator/config"
 )
 
 // mcpClient is a program that starts MCP servers which a file of settings names.
@@ -138,16 +140,8 @@ func (p *program) mcpServer(executable string, o mcpInstallOptions) mcpServer {
 	if o.session != "" {
 		s.Args = append(s.Args, "--session", o.session)
 	}
-	if o.project {
-		return s // the file may be shared with others, whose directories are elsewhere
-	}
-	for _, name := range []string{
-		"BRIG_CONFIG", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_HOST",
-		"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
-	} {
-		if v := p.env(name); v != "" {
-			s.Env[name] = v
-		}
+	if !o.project { // that file may be shared with others, whose directories are elsewhere
+		s.Env = p.carried()
 	}
 	return s
 }
@@ -162,4 +156,56 @@ func (c mcpClient) insert(file string, text []byte, s mcpServer) ([]byte, error)
 		return nil, fmt.Errorf("write the entry: %w", err)
 	}
 	return insertJSON(text, c.section, "brig", value)
+}
+
+// starts tells whether a settings file has an entry with which the client starts this
+// brig, with whatever flags and variables.
+func (c mcpClient) starts(file, executable string) bool {
+	text, _, err := readClientFile(file)
+	if err != nil {
+		return false
+	}
+	var entry struct {
+		Command string   `json:"command" toml:"command"`
+		Args    []string `json:"args" toml:"args"`
+	}
+	if strings.HasSuffix(file, tomlFormat) {
+		m, err := tomlOf(text)
+		if err != nil {
+			return false
+		}
+		server, _ := serverIn(m).(map[string]any)
+		entry.Command, _ = server["command"].(string)
+		args, _ := server["args"].([]any)
+		for _, a := range args {
+			word, _ := a.(string)
+			entry.Args = append(entry.Args, word)
+		}
+	} else {
+		var m map[string]json.RawMessage
+		var servers map[string]json.RawMessage
+		if json.Unmarshal(text, &m) != nil || json.Unmarshal(m[c.section], &servers) != nil || json.Unmarshal(servers["brig"], &entry) != nil {
+			return false
+		}
+	}
+	return entry.Command == executable && len(entry.Args) > 0 && entry.Args[0] == "mcp"
+}
+
+// carried are the variables that say how this brig is set up, for the entry of a
+// client. A file of a directory may be shared with others: there they are left out.
+func (p *program) carried() map[string]string {
+	out := map[string]string{}
+	names := []string{
+		"BRIG_CONFIG", "DOCKER_CERT_PATH", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_HOST", "DOCKER_TLS_VERIFY",
+		"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
+	}
+	for _, k := range config.Keys() {
+		names = append(names, k.Env...)
+	}
+	for _, name := range names {
+		if v := p.env(name); v != "" {
+			out[name] = v
+		}
+	}
+	return out
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +49,12 @@ Clients: ` + strings.Join(names, ", "),
   brig mcp install codex --dry-run
   brig mcp install vscode --project`,
 		ValidArgs: names,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("session") {
+				if err := checkName(o.session); err != nil {
+					return err
+				}
+			}
 			switch {
 			case len(args) > 1:
 				return usage("brig mcp install "+args[0], "one client at a time")
@@ -95,6 +102,11 @@ func (p *program) mcpInstall(name string, names []string, o mcpInstallOptions) e
 		return fmt.Errorf("find brig's own file: %w", err)
 	}
 	server := p.mcpServer(executable, o)
+	if left := p.carried(); o.project && len(left) > 0 && !o.json {
+		p.tui.warn(escapeLine("not in that file, which others may share: " + strings.Join(slices.Sorted(maps.Keys(left)), ", ") +
+			"; brig started by the client does not know these variables of this shell"))
+		p.tui.hint("set what has to hold in brig's settings file: " + "brig config path")
+	}
 	file, err := p.mcpFile(*client, o.project)
 	if err != nil {
 		return err
@@ -123,7 +135,7 @@ func (p *program) mcpInstall(name string, names []string, o mcpInstallOptions) e
 			p.tui.note("the file as it was: %s", escapeLine(done.Backup))
 		}
 		p.tui.note("%s", client.after)
-		p.tui.note("agents run code only where you allow it without being asked: permissions.profile = \"auto-approve\"")
+		p.tui.note("its tools run code only where you allow it without being asked: permissions.profile = \"auto-approve\"; agent.token runs code over HTTP whatever that says")
 	}
 	return nil
 }
@@ -220,6 +232,13 @@ func writeNew(file string, text []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
+// profileWords is what permissions.profile is, and what it is not.
+const profileWords = `Tools run code only where you allow it without being asked, with the setting
+permissions.profile = "auto-approve". That setting is about tools alone: whoever has
+agent.token or can open agent.sock runs code through POST /v1/run without a person
+being asked, whatever it says. Give that credential to no program you would ask first.
+`
+
 // mcpPrint shows what to enter by hand.
 func (p *program) mcpPrint(c mcpClient, file string, s mcpServer) error {
 	text, err := c.insert(file, nil, s)
@@ -232,6 +251,7 @@ func (p *program) mcpPrint(c mcpClient, file string, s mcpServer) error {
 		fmt.Fprintf(out, "\nor through HTTP, while brig up runs; address and token are in endpoint.json and mcp.token of brig's runtime directory:\n\n%s\n",
 			fmt.Sprintf(c.http, "ADDRESS", "TOKEN"))
 	}
+	fmt.Fprint(out, "\n"+profileWords)
 	return nil
 }
 
@@ -263,7 +283,7 @@ func (p *program) mcpClientList(o mcpInstallOptions) error {
 			if err != nil {
 				row.Problem = because(err)
 			}
-			row.Installed = err == nil && !done.Changed
+			row.Installed = err == nil && (!done.Changed || c.starts(file, executable))
 		}
 		rows = append(rows, row)
 	}

@@ -15,15 +15,17 @@ import (
 const lastAnswers = 5 * time.Second
 
 // Serve speaks MCP on a pair of streams, one JSON-RPC message a line, until in ends,
-// out is closed, or ctx ends. The first two are how a client says goodbye and no error.
+// out is closed, or ctx ends. A line that is no message is answered as JSON-RPC has it, and
+// the next one is read. The first two are how a client says goodbye and no error.
 func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Before there is a client: it must not be told of a change to a list that it has not seen.
 	_ = s.offer.refresh(ctx, 0)
 	ended := make(chan struct{})
-	reader := &lingering{Reader: in, s: s, ended: ended}
-	ss, err := s.sdk.Connect(ctx, &sdk.IOTransport{Reader: reader, Writer: closable{out}, MaxLineLength: maxBody}, nil)
+	both := &shared{w: out}
+	reader := &lingering{Reader: newLines(in, both), s: s, ended: ended}
+	ss, err := s.sdk.Connect(ctx, &sdk.IOTransport{Reader: reader, Writer: closable{both}, MaxLineLength: maxBody}, nil)
 	if err != nil {
 		return fmt.Errorf("serve MCP: %w", err)
 	}
