@@ -49,3 +49,9 @@ func (d *daemon) recordSettings(ctx context.Context, old, next config.Loaded) er
 	_, err := d.a.audit.Append(ctx, audit.Entry{Kind: audit.KindSettings, Actor: "brig", Data: audit.EventData{Event: "changed", Values: values}})
 	return err
 }
+
+// recordRefusal has on the disk that a reload put nothing in force, and why.
+func (d *daemon) recordRefusal(why string) error {
+	_, err := d.a.audit.Append(context.Background(), audit.Entry{Kind: audit.KindSettings, Actor: "brig", Data: audit.EventData{Event: "refused", Detail: why}})
+	return err
+}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"brig/orchestrator/api"
@@ -70,6 +72,7 @@ func tryLockDaemon(paths config.Paths) (*daemonLocks, error) {
 	}
 	runtime, err := owner.TryLock(filepath.Join(paths.Runtime, daemonLock))
 	if err == nil && state != nil && runtime != nil {
+		_ = os.WriteFile(filepath.Join(paths.State, daemonWhere), fmt.Appendf(nil, "%d %s\n", os.Getpid(), paths.Runtime), 0o600)
 		return &daemonLocks{state, runtime}, nil
 	}
 	inRuntime := runtime == nil
@@ -83,9 +86,7 @@ func tryLockDaemon(paths config.Paths) (*daemonLocks, error) {
 	}
 	running := &runningError{bound: boundOf(paths), usable: inRuntime}
 	if !inRuntime {
-		return nil, &failure{
-			Code: "running", Message: running.Error(), Remedy: "unset XDG_RUNTIME_DIR, or end the other with: brig down", Exit: exitFailed, err: running,
-		}
+		return nil, elsewhere(paths, running)
 	}
 	return nil, running
 }
@@ -110,4 +111,40 @@ func daemonRuns(paths config.Paths) (bool, error) {
 		return false, lock.Close()
 	}
 	return err == nil, err
+}
+
+// daemonWhere is the file beside daemonLock in the state directory in which the brig
+// that holds the lock says, for people, which process it is and where its sockets are.
+const daemonWhere = "daemon.where"
+
+// elsewhere is a brig that has this state directory and another runtime directory,
+// where no verb of this environment finds it.
+func elsewhere(paths config.Paths, running *runningError) error {
+	f := &failure{Code: "running", Message: running.Error(), Remedy: "unset XDG_RUNTIME_DIR, or set it as that brig has it", Exit: exitFailed, err: running}
+	text, err := os.ReadFile(filepath.Join(paths.State, daemonWhere))
+	if err != nil {
+		return f
+	}
+	pid, dir, both := strings.Cut(strings.TrimSpace(string(text)), " ")
+	if n, err := strconv.Atoi(pid); both && err == nil && n > 0 {
+		f.Message += fmt.Sprintf(": process %d, with %s", n, dir)
+		if base, is := strings.CutSuffix(dir, string(filepath.Separator)+"brig"); is {
+			f.Remedy = "to end it: XDG_RUNTIME_DIR=" + quote(base) + " brig down"
+		} else {
+			f.Remedy = fmt.Sprintf("to end it: kill %d", n)
+		}
+	}
+	return f
+}
+
+// stateTaken tells whether some brig that stays has this state directory.
+func stateTaken(paths config.Paths) bool {
+	if _, err := os.Stat(filepath.Join(paths.State, daemonLock)); err != nil {
+		return false
+	}
+	lock, err := owner.TryLock(filepath.Join(paths.State, daemonLock))
+	if lock != nil {
+		return lock.Close() != nil
+	}
+	return err == nil
 }

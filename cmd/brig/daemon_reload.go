@@ -15,25 +15,37 @@ func (d *daemon) reload() {
 	old := d.settings.Load()
 	next, err := d.p.loadSettings()
 	if err != nil {
-		d.log.Error().Err(err).Msg("the settings are wrong, the earlier ones stay in force")
+		d.refuseReload("the settings are wrong, the earlier ones stay in force", err)
 		return
 	}
 	for _, key := range keepStarted(&next.Config, old.Config) {
 		next.Sources[key] = old.Sources[key]
 		d.log.Warn().Str("key", key).Msg("this setting takes a new start")
+		d.p.tui.note("%s takes a new start", key)
 	}
 	if err := d.recordSettings(context.Background(), old.Loaded, next.Loaded); err != nil {
-		d.log.Error().Err(err).Msg("the change of settings cannot be written down, the earlier ones stay in force")
+		d.refuseReload("the change of settings cannot be written down, the earlier ones stay in force", err)
 		return
 	}
 	if err := d.a.orchestrator.Reconfigure(next.Config); err != nil {
-		d.log.Error().Err(err).Msg("the settings cannot be put in force, the earlier ones stay")
+		d.refuseReload("the settings cannot be put in force, the earlier ones stay", err)
 		return
 	}
 	d.settings.Store(&next)
 	d.store.SetRetention(retentionOf(next.Config))
 	d.service.Reconfigured()
 	d.log.Info().Str("file", next.Path).Msg("the settings were read anew")
+	d.p.tui.note("the settings were read anew")
+}
+
+// refuseReload tells whoever looks, now in the foreground or later, that the settings
+// are not those that somebody meant to put in force.
+func (d *daemon) refuseReload(what string, err error) {
+	d.log.Error().Err(err).Msg(what)
+	d.p.tui.warn(escapeLine(what + ": " + sentences(err)))
+	if err := d.recordRefusal(what + ": " + sentences(err)); err != nil {
+		d.log.Error().Err(err).Msg("that the settings were refused cannot be written down")
+	}
 }
 
 // keepStarted keeps what the parts were made with, and tells which keys differ.

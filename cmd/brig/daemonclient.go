@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -110,23 +112,63 @@ func decisive(key string) bool {
 		section == "limits" && key != "limits.sessions" && key != "limits.idle"
 }
 
+// another is a setting that is another one in the brig that stays.
+type another struct{ key, mine, theirs string }
+
 // differs finds the first decisive setting that is another one in the brig that
 // stays. A run that asks for other settings than those is not handed to it: they
-// would be passed over in silence, and could be the stricter ones.
-func differs(ctx context.Context, c *api.Client, mine config.Loaded) (string, error) {
+// would be passed over in silence, and could be the stricter ones. With given only
+// what the file or a variable here says counts, and not what is a default.
+func differs(ctx context.Context, c *api.Client, mine config.Loaded, given bool) (*another, error) {
 	list, err := c.Settings(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	theirs := map[string]string{}
 	for _, s := range list.Settings {
 		theirs[s.Key] = s.Value
 	}
 	for _, row := range config.Render(mine) {
-		value, known := theirs[row.Key]
-		if decisive(row.Key) && (!known || value != redact(row.Value) && value != row.Value) {
-			return row.Key, nil
+		if !decisive(row.Key) || given && mine.Sources[row.Key].From == config.FromDefault {
+			continue
+		}
+		if value, known := theirs[row.Key]; !known || value != redact(row.Value) && value != row.Value {
+			return &another{key: row.Key, mine: redact(row.Value), theirs: value}, nil
 		}
 	}
-	return "", nil
+	return nil, nil
+}
+
+// agrees refuses to work in a session of the brig that stays where this shell asks for
+// another setting than that brig has: the session lives there, under that brig's.
+func (p *program) agrees(ctx context.Context, c *api.Client, s settings, without string) error {
+	other, err := differs(ctx, c, s.Loaded, true)
+	if err != nil || other == nil {
+		return err
+	}
+	source := s.Sources[other.key]
+	shown := func(value string) string { return cmp.Or(value, "empty") }
+	f := &failure{
+		Code: "settings",
+		Message: fmt.Sprintf("%s says %s = %s, and in the brig that stays, where sessions live, it is %s", source.Where, other.key,
+			shown(other.mine), shown(other.theirs)),
+		Exit: exitFailed,
+	}
+	if source.From == config.FromEnvironment {
+		f.Remedy = "unset " + source.Where + "; to have it for sessions too, set it in the file that brig config path names and tell brig to read it"
+	} else {
+		f.Remedy = p.readAnew(s.Paths)
+	}
+	if without != "" {
+		f.Remedy += "\n" + without
+	}
+	return f
+}
+
+// readAnew is the command with which the brig that stays reads its settings file again.
+func (p *program) readAnew(paths config.Paths) string {
+	if pid := boundOf(paths).PID; pid > 0 && runtime.GOOS != "windows" {
+		return fmt.Sprintf("to let brig read its settings anew: kill -HUP %d", pid)
+	}
+	return downAndUp
 }

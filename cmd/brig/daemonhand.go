@@ -35,15 +35,15 @@ func (e *execution) handOver(s settings) (handed bool, err error) {
 	}
 	defer c.Close()
 	if e.o.session != "" {
-		return true, e.inSession(ctx, c)
+		return true, e.inSession(ctx, c, s)
 	}
-	key, err := differs(ctx, c, s.Loaded)
+	other, err := differs(ctx, c, s.Loaded, false)
 	if err != nil {
 		return false, err
 	}
-	if key != "" {
+	if other != nil {
 		if !e.o.json && !e.o.quiet && e.o.tier.value == "" && e.o.image == "" {
-			e.p.tui.note("the brig that runs has another %s, so this run is not its: to let it read its settings anew, %s", key, downAndUp)
+			e.p.tui.note("the brig that runs has another %s, so this run is not its; %s", other.key, e.p.readAnew(s.Paths))
 		}
 		return false, nil
 	}
@@ -51,9 +51,15 @@ func (e *execution) handOver(s settings) (handed bool, err error) {
 }
 
 // inSession runs the program in a session of the user's.
-func (e *execution) inSession(ctx context.Context, c *api.Client) error {
+func (e *execution) inSession(ctx context.Context, c *api.Client, settings settings) error {
+	if err := checkName(e.o.session); err != nil {
+		return err
+	}
 	if e.o.tier.value != "" || e.o.image != "" {
 		return usage("brig session new --help", "--session and --tier or --image do not go together: a session has the image that it was opened with")
+	}
+	if err := e.p.agrees(ctx, c, settings, "or run it without --session, by itself"); err != nil {
+		return err
 	}
 	t := &there{client: c, named: true, ask: e.request()}
 	t.ask.Name, t.ask.Join = e.o.session, e.o.join

@@ -68,7 +68,10 @@ func (p *program) lookAtBrig(ctx context.Context, s settings) (*brigAnswer, erro
 			return nil, fmt.Errorf("read how the pool stands: %w", err)
 		}
 	}
-	b.Differs, err = differs(ctx, c, s.Loaded)
+	other, err := differs(ctx, c, s.Loaded, false)
+	if other != nil {
+		b.Differs = other.key
+	}
 	return b, err
 }
 

@@ -23,13 +23,13 @@ func (p *program) selftestThere(ctx context.Context, o selftestOptions, s settin
 		return false, err
 	}
 	defer c.Close()
-	key, err := differs(ctx, c, s.Loaded)
+	other, err := differs(ctx, c, s.Loaded, false)
 	if err != nil {
 		return false, err
 	}
-	if key != "" {
+	if other != nil {
 		if !o.json {
-			p.tui.note("the brig that runs has another %s, so this self-test is not its: to let it read its settings anew, %s", key, downAndUp)
+			p.tui.note("the brig that runs has another %s, so this self-test is not its; %s", other.key, p.readAnew(s.Paths))
 		}
 		return false, nil
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,37 +64,81 @@ func (p *program) dataAdd(ctx context.Context, b *api.Client, session, name stri
 	if name == "" {
 		return usage("brig data add --name NAME "+quote(session)+" "+quote(r.Path), "the file's name makes no name of a table")
 	}
-	if !inside {
-		settings, err := p.loadSettings()
-		if err != nil {
-			return err
-		}
-		limits := settings.Config.Base().Limits.WithDefaults()
-		up, err := planUploads([]string{r.Path}, bounds{file: limits.FileSize, total: limits.Workspace})
-		if err != nil {
-			return err
-		}
-		if len(up.files) != 1 || up.files[0].name != filepath.Base(r.Path) {
-			return input("ls "+quote(r.Path), "%s is a directory: a table is one file", r.Path)
-		}
-		s, err := b.Session(ctx, session)
-		if err != nil {
-			return err
-		}
-		if err := (&there{client: b, named: true, session: s}).upload(ctx, up); err != nil {
-			return err
-		}
-		r.Path = up.files[0].name
-	}
-	d, err := b.PutDataset(ctx, session, name, r)
+	before, err := b.Datasets(ctx, session)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return p.printJSON(d)
+	undo := func(err error) error { return aboutFile(session, r.Path, err) }
+	if !inside {
+		if undo, err = p.dataPut(ctx, b, session, &r); err != nil {
+			return err
+		}
 	}
-	p.tui.note("%s", escapeLine(datasetLine(d)))
+	d, err := b.PutDataset(ctx, session, name, r)
+	if err != nil {
+		return undo(err)
+	}
+	answer := addedDataset{Dataset: d}
+	if at := slices.IndexFunc(before.Datasets, func(old api.Dataset) bool { return old.Name == name }); at >= 0 {
+		answer.Replaced = &before.Datasets[at]
+	}
+	if asJSON {
+		return p.printJSON(answer)
+	}
+	line := datasetLine(d)
+	if old := answer.Replaced; old != nil {
+		line += fmt.Sprintf("; it was %s (%s) before, which is replaced", old.Path, strings.TrimSpace(old.Format+" "+old.Table))
+	}
+	p.tui.note("%s", escapeLine(line))
 	return nil
+}
+
+// addedDataset is the one object of "brig data add --json".
+type addedDataset struct {
+	api.Dataset
+	Replaced *api.Dataset `json:"replaced,omitempty"` // what had that name before
+}
+
+// dataPut puts the file of a request into the session. undo removes it again when the
+// request fails, unless a file of that name was there before.
+func (p *program) dataPut(ctx context.Context, b *api.Client, session string, r *api.DatasetRequest) (undo func(error) error, err error) {
+	if info, err := os.Stat(r.Path); err == nil && info.IsDir() {
+		return nil, input("ls "+quote(r.Path), "%s is a directory: a table is one file", r.Path)
+	}
+	settings, err := p.loadSettings()
+	if err != nil {
+		return nil, err
+	}
+	limits := settings.Config.Base().Limits.WithDefaults()
+	up, err := planUploads([]string{r.Path}, bounds{file: limits.FileSize, total: limits.Workspace})
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.Session(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	r.Path = up.files[0].name
+	_, err = b.StatFile(ctx, s.ID, r.Path)
+	fresh := api.IsProblem(err, api.CodeNotFound)
+	if err := (&there{client: b, named: true, session: s}).upload(ctx, up); err != nil {
+		return nil, err
+	}
+	return func(err error) error {
+		if !fresh {
+			f := *explain(err)
+			f.Message += "; the file " + r.Path + " in the session is the new one"
+			return &f
+		}
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if left := b.RemoveFile(bound, s.ID, r.Path, api.RemoveOptions{}); left != nil {
+			f := *explain(err)
+			f.Message += "; the file " + r.Path + " was left in the session: " + problemText(left)
+			return &f
+		}
+		return err
+	}, nil
 }
 
 // tableName makes the name of a table from that of a file.
@@ -158,16 +204,20 @@ func (p *program) dataRmCommand() *cobra.Command {
 		Args: needs(2, -1, "one SESSION and one NAME or more"), ValidArgsFunction: p.completeSession,
 		RunE: func(c *cobra.Command, args []string) error {
 			return p.asks(c.Context(), func(ctx context.Context, b *api.Client) error {
-				for _, name := range args[1:] {
-					if err := b.RemoveDataset(ctx, args[0], name); err != nil {
-						return fmt.Errorf("remove %s: %w", name, err)
+				done, err := each(args[1:], func(name string) error {
+					err := b.RemoveDataset(ctx, args[0], name)
+					if api.IsProblem(err, api.CodeNotFound) {
+						return input("brig data list "+quote(args[0]), "%s", problemText(err))
 					}
+					return err
+				})
+				if asJSON && err == nil {
+					return p.printJSON(map[string]any{"removed": done})
 				}
-				if asJSON {
-					return p.printJSON(map[string]any{"removed": args[1:]})
+				if len(done) > 0 && !asJSON {
+					p.tui.note("removed %s; the files are there still", escapeLine(named(done, len(args)-1, "dataset")))
 				}
-				p.tui.note("removed %s; the files are there still", count(len(args)-1, "dataset"))
-				return nil
+				return err
 			})
 		},
 	}

@@ -40,6 +40,12 @@ func (p *program) down(parent context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !runs && stateTaken(paths) {
+		// One that starts or ends just now holds one of the two locks for a moment.
+		if _, err := lockDaemon(paths); err != nil {
+			return err
+		}
+	}
 	if !runs {
 		p.tui.note("no brig is running")
 		return nil

@@ -25,8 +25,10 @@ type failure struct {
 	Exit    exitCode `json:"exit_code"`
 	// Refusals are the backends that were passed over, each with its own remedy.
 	Refusals []orchestrator.Refusal `json:"refusals,omitempty"`
-	err      error
-	quiet    bool // nobody is left to read it
+	// Done are the names for which the verb did its work, where others failed.
+	Done  []string `json:"done,omitempty"`
+	err   error
+	quiet bool // nobody is left to read it
 }
 
 func (f *failure) Error() string { return f.Message }
@@ -100,7 +102,7 @@ func explain(err error) *failure {
 	if errors.Is(err, syscall.EMFILE) {
 		return &failure{Code: "failed", Message: err.Error(), Remedy: "ulimit -n 1024", Exit: exitFailed, err: err}
 	}
-	return &failure{Code: "failed", Message: err.Error(), Remedy: askDoctor, Exit: exitFailed, err: err}
+	return &failure{Code: "failed", Message: sentences(err), Remedy: askDoctor, Exit: exitFailed, err: err}
 }
 
 // askDoctor is the remedy where nothing better is known.
@@ -138,10 +140,13 @@ func remediesFor(met []orchestrator.Refusal) []string {
 // explainProblem is what the brig that stays answered.
 func explainProblem(p *api.Problem, err error) *failure {
 	f := &failure{Code: string(p.Code), Message: cmp.Or(p.Detail, strings.ToLower(p.Title)), Remedy: cmp.Or(p.Remedy, askDoctor), Exit: exitFailed, err: err}
-	if p.Code == api.CodeInvalid && len(p.Errors) > 0 {
+	if p.Code == api.CodeInvalid && len(p.Errors) > 0 || strings.Contains(f.Remedy, "openapi") {
 		f.Remedy = "brig help" // the description of the API is for programs
 	}
 	for _, e := range p.Errors {
+		if strings.Contains(f.Message, e.Message) { // told already
+			continue
+		}
 		f.Message += fmt.Sprintf("; %s: %s", e.Location, e.Message)
 	}
 	if p.Code == api.CodeInternal && p.Instance != "" {

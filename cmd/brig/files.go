@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -56,7 +55,7 @@ func (p *program) filesLsCommand() *cobra.Command {
 func (p *program) filesLs(ctx context.Context, b *api.Client, session, prefix string, asJSON bool) error {
 	all, omitted, err := listFiles(ctx, b, session, prefix)
 	if err != nil {
-		return err
+		return aboutFile(session, prefix, err)
 	}
 	if asJSON {
 		return p.printJSON(map[string]any{"files": all, "omitted": omitted})
@@ -141,7 +140,7 @@ func (p *program) filesPut(ctx context.Context, b *api.Client, session string, u
 	}
 	slices.Sort(names)
 	if asJSON {
-		return p.printJSON(map[string]any{"files": names, "bytes": up.bytes, "left": append([]string{}, up.skipped...)})
+		return p.printJSON(map[string]any{"files": names, "bytes": up.bytes, "left": append(append([]string{}, up.skipped...), up.hollow...), "links": append([]string{}, up.linked...)})
 	}
 	if left := up.left(); left != "" {
 		p.tui.note("%s", escapeLine(left))
@@ -188,7 +187,7 @@ func (p *program) filesGet(ctx context.Context, b *api.Client, session, name, de
 	if dest == "-" {
 		r, err := open(name)()
 		if err != nil {
-			return err
+			return aboutFile(session, name, err)
 		}
 		defer r.Close()
 		if p.tui.stdout.terminal {
@@ -229,7 +228,7 @@ func (p *program) filesGetDir(ctx context.Context, b *api.Client, session, name,
 	}
 	all, _, err := listFiles(ctx, b, session, prefix)
 	if err != nil || len(all) == 0 {
-		return notFile
+		return aboutFile(session, name, notFile)
 	}
 	out, err := openOut(filepath.Clean(dest), replace)
 	if err != nil {
@@ -262,19 +261,17 @@ func (p *program) filesRmCommand() *cobra.Command {
 		Args: needs(2, -1, "one SESSION and one NAME or more"), ValidArgsFunction: p.completeFile,
 		RunE: func(c *cobra.Command, args []string) error {
 			return p.asks(c.Context(), func(ctx context.Context, b *api.Client) error {
-				for i, name := range args[1:] {
-					if err := b.RemoveFile(ctx, args[0], path.Clean(name), api.RemoveOptions{Recursive: recursive}); err != nil {
-						if i > 0 && !asJSON {
-							p.tui.note("removed before that: %s", count(i, "name"))
-						}
-						return fmt.Errorf("remove %s: %w", name, err)
-					}
+				done, err := each(args[1:], func(name string) error {
+					err := b.RemoveFile(ctx, args[0], path.Clean(name), api.RemoveOptions{Recursive: recursive})
+					return aboutFile(args[0], name, err)
+				})
+				if asJSON && err == nil {
+					return p.printJSON(map[string]any{"removed": done})
 				}
-				if asJSON {
-					return p.printJSON(map[string]any{"removed": args[1:]})
+				if len(done) > 0 && !asJSON {
+					p.tui.note("removed %s", escapeLine(named(done, len(args)-1, "name")))
 				}
-				p.tui.note("removed %s", count(len(args)-1, "name"))
-				return nil
+				return err
 			})
 		},
 	}
@@ -302,4 +299,29 @@ func (p *program) completeFile(c *cobra.Command, args []string, word string) ([]
 		names = append(names, f.Path)
 	}
 	return names, cobra.ShellCompDirectiveDefault
+}
+
+// aboutFile names the file in what went wrong with it, and what helps.
+func aboutFile(session, name string, err error) error {
+	var p *api.Problem
+	if err == nil || !errors.As(err, &p) {
+		return err
+	}
+	f := *explainProblem(p, err)
+	switch p.Code {
+	case api.CodeNotFound:
+		if strings.Contains(f.Message, "session") {
+			return err // not the file is what is missing
+		}
+		f.Message, f.Remedy = "there is no "+name+" in session "+session, "brig files ls "+quote(session)
+	case api.CodeConflict:
+		if strings.Contains(f.Message, "directory") {
+			f.Message, f.Remedy = name+": "+f.Message, "brig files rm -r "+quote(session)+" "+quote(name)
+		}
+	default:
+		if !strings.Contains(f.Message, name) {
+			f.Message = name + ": " + f.Message
+		}
+	}
+	return &f
 }

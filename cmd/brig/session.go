@@ -58,11 +58,22 @@ func (l *lifetimeFlag) Type() string { return "duration" }
 
 func (l *lifetimeFlag) Set(s string) error {
 	d, err := time.ParseDuration(s)
-	if err != nil || d < time.Second {
-		return usage("write it as: --lifetime 2h", "%q is no lifetime: it has a unit and is at least one second", s)
+	if err != nil || d < time.Second || d > longestLifetime {
+		return usage("write it as: --lifetime 2h", "%q is no lifetime: it has a unit, is at least one second and at most %g hours", s, longestLifetime.Hours())
 	}
 	*l = lifetimeFlag(d)
 	return nil
+}
+
+// longestLifetime is that of a session, as the API has it: a year.
+const longestLifetime = 365 * 24 * time.Hour
+
+// checkName judges the name of a session before anything is done with it.
+func checkName(name string) error {
+	if api.ValidName(name) {
+		return nil
+	}
+	return usage("call it, for example: analysis-1", "%q is no name of a session: it is %s", name, api.NameRule)
 }
 
 func (l lifetimeFlag) seconds() int64 { return int64(time.Duration(l) / time.Second) }
@@ -82,7 +93,9 @@ it for limits.idle, or after --lifetime.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			r := api.SessionRequest{Backend: backend.value, Timezone: p.timezone(), Locale: p.locale(), LifetimeSeconds: lifetime.seconds(), Join: join}
 			if len(args) == 1 {
-				r.Name = args[0]
+				if r.Name = args[0]; checkName(r.Name) != nil {
+					return checkName(r.Name)
+				}
 			}
 			return p.asks(c.Context(), func(ctx context.Context, b *api.Client) error { return p.sessionNew(ctx, b, r, asJSON) })
 		},
@@ -96,6 +109,13 @@ it for limits.idle, or after --lifetime.`,
 }
 
 func (p *program) sessionNew(ctx context.Context, b *api.Client, r api.SessionRequest, asJSON bool) error {
+	mine, err := p.loadSettings()
+	if err != nil {
+		return err
+	}
+	if err := p.agrees(ctx, b, mine, ""); err != nil {
+		return err
+	}
 	s, created, err := b.OpenSession(ctx, r)
 	if err != nil {
 		return asRefused(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -112,19 +113,14 @@ To keep what a session holds: brig session export, brig files get`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			return p.asks(c.Context(), func(ctx context.Context, b *api.Client) error {
-				for i, name := range args {
-					if err := b.CloseSession(ctx, name); err != nil {
-						if i > 0 && !asJSON {
-							p.tui.note("closed before that: %s", count(i, "session"))
-						}
-						return err
-					}
+				done, err := each(args, func(name string) error { return b.CloseSession(ctx, name) })
+				if asJSON && err == nil {
+					return p.printJSON(map[string]any{"closed": done})
 				}
-				if asJSON {
-					return p.printJSON(map[string]any{"closed": args})
+				if len(done) > 0 && !asJSON {
+					p.tui.note("closed %s", escapeLine(named(done, len(args), "session")))
 				}
-				p.tui.note("closed %s", count(len(args), "session"))
-				return nil
+				return err
 			})
 		},
 	}
@@ -223,4 +219,40 @@ func explainSave(dest string, err error) error {
 	default:
 		return input("ls -ld "+quote(dirOf(dest)), "%s could not be written: %s", dest, reasonOf(err))
 	}
+}
+
+// each does something to all that are named, also behind one that it fails for. It
+// returns for which it did, and what went wrong, by name and, for programs, with
+// what was done nevertheless.
+func each(names []string, do func(string) error) (done []string, err error) {
+	done = []string{}
+	var first *failure
+	for _, name := range names {
+		switch e := do(name); {
+		case e == nil:
+			done = append(done, name)
+		case first == nil:
+			f := *explain(e)
+			first = &f
+			if len(names) > 1 {
+				first.Message = name + ": " + first.Message
+			}
+		default:
+			first.Message += "; " + name + ": " + explain(e).Message
+		}
+	}
+	if first == nil {
+		return done, nil
+	}
+	first.Done = done
+	return done, first
+}
+
+// named tells how many, and which where not all that were asked for.
+func named(done []string, asked int, what string) string {
+	text := count(len(done), what)
+	if len(done) < asked {
+		text += ": " + strings.Join(done, ", ")
+	}
+	return text
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -26,6 +25,8 @@ type upload struct {
 type uploads struct {
 	files   []upload
 	skipped []string // links and special files found inside directories
+	hollow  []string // directories without anything that travels
+	linked  []string // what was named and is a link, so that what it leads to goes in
 	bytes   int64
 }
 
@@ -99,6 +100,14 @@ func (u *uploads) add(src, name string) error {
 	if err != nil {
 		return explainFile(src, err, "")
 	}
+	if own, err := os.Lstat(src); err == nil && own.Mode()&fs.ModeSymlink != 0 {
+		at, err := filepath.EvalSymlinks(src)
+		if err != nil {
+			return explainFile(src, err, "")
+		}
+		u.linked = append(u.linked, fmt.Sprintf("%s is a link: what goes in is %s", src, at))
+		src = at
+	}
 	if !info.IsDir() {
 		// Opened once now, so that what cannot be read is known before anything starts.
 		f, info, err := openRegular(src)
@@ -120,6 +129,9 @@ func (u *uploads) add(src, name string) error {
 		inside := path.Join(name, filepath.ToSlash(rel))
 		switch {
 		case d.IsDir():
+			if inside, err := os.ReadDir(at); err == nil && len(inside) == 0 {
+				u.hollow = append(u.hollow, at)
+			}
 		case !d.Type().IsRegular():
 			u.skipped = append(u.skipped, at)
 		default:
@@ -187,15 +199,21 @@ func (w whileReader) Read(p []byte) (int, error) {
 	return w.r.Read(p)
 }
 
-// left says what a directory held that did not go in, or nothing.
+// left says what a directory held that did not go in, and what a link led to, or nothing.
 func (u *uploads) left() string {
-	if len(u.skipped) == 0 {
-		return ""
+	var all []string
+	some := func(what string, names []string) {
+		if len(names) == 0 {
+			return
+		}
+		shown := strings.Join(names[:min(3, len(names))], ", ")
+		if n := len(names) - 3; n > 0 {
+			shown += fmt.Sprintf(" and %d more", n)
+		}
+		all = append(all, what+shown)
 	}
-	shown := slices.Clone(u.skipped[:min(3, len(u.skipped))])
-	more := ""
-	if n := len(u.skipped) - len(shown); n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return fmt.Sprintf("links and special files stay outside of the workspace, left out: %s%s", strings.Join(shown, ", "), more)
+	some("", u.linked)
+	some("links and special files stay outside of the workspace, left out: ", u.skipped)
+	some("empty directories do not travel, left out: ", u.hollow)
+	return strings.Join(all, "; ")
 }
