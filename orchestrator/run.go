@@ -23,7 +23,7 @@ import (
 // ended the run. Without a Result the error is ErrBusy, ErrClosed, ErrTooLarge,
 // ErrTimeoutRange, or says why no instance could be started.
 func (s *Session) Run(ctx context.Context, req RunRequest, emit func(wire.Event) error) (Result, error) {
-	limit, err := s.o.now().limit(req)
+	limit, err := s.o.now().limit(req, s.spec.trial)
 	if err != nil {
 		return Result{}, err
 	}

@@ -77,7 +77,7 @@ func (p *program) sessionTokenCommand() *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "token SESSION",
-		Short: "Make a credential that opens this session and nothing else",
+		Short: "Make a credential for this session and nothing else; it may close it, too",
 		Long: `Make a bearer token for one session and print it, once: for a program that is to
 see this session and nothing else of brig. It replaces an earlier one.`,
 		Args: needs(1, 1, "one SESSION"), ValidArgsFunction: p.completeSession,

@@ -5,7 +5,7 @@ import "encoding/json"
 // The schemas are written by hand, for the least that clients understand: an object
 // with properties at the root, one type each, no unions, no references.
 
-const sessionProperty = `"session":{"type":"string","maxLength":64,"description":"Name or id of a session; a name that does not exist makes a new one. Leave it out to use your own session."}`
+const sessionProperty = `"session":{"type":"string","maxLength":64,"description":"Name or id of a session. Where code is run or a file written a name that does not exist makes a new one; reading needs one that exists. Leave it out to use your own session."}`
 
 func runInput() json.RawMessage {
 	return json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{

@@ -59,7 +59,9 @@ func failure(err error) *sdk.CallToolResult {
 	for _, f := range p.Errors {
 		fmt.Fprintf(&b, "\n- %s: %s", clean(f.Location), clean(f.Message))
 	}
-	if p.Remedy != "" {
+	if p.Remedy == "brig session list" { // no command that a model has
+		b.WriteString("\nWhat to do: leave session out to use your own, or take another name.")
+	} else if p.Remedy != "" {
 		fmt.Fprintf(&b, "\nWhat to do: %s.", strings.TrimSuffix(clean(p.Remedy), "."))
 	}
 	if p.RetryAfter > 0 {
