@@ -124,7 +124,7 @@ func limits() []row {
 		{"limits.output_logged", "", false, "How much of a run's output goes to its log file in the workspace. At least limits.output_kept.", bytesize{
 			func(c *Config) *int64 { return &c.Limits.OutputLogged }, 4 << 10, 16 << 30,
 		}},
-		{"limits.sessions", "", false, "Sessions at the same time in one brig process. A command that runs without brig up is a process of its own.", count{
+		{"limits.sessions", "", false, "Sessions at the same time in one brig process. Agents together have all but a quarter of them, and but one at the least: the rest is the operator's. A command that runs without brig up is a process of its own.", count{
 			func(c *Config) *int { return &c.Limits.Sessions }, 1, 1000, false,
 		}},
 		{"limits.idle", "", false, "How long a session may be idle before it is closed.", duration{
@@ -138,7 +138,7 @@ func services() []row {
 		{"pool.docker", "", false, "Warm containers that brig up keeps ready.", count{func(c *Config) *int { return &c.Pool.Docker }, 0, 16, false}},
 		{"pool.host", "", false, "Warm host sandboxes that brig up keeps ready.", count{func(c *Config) *int { return &c.Pool.Host }, 0, 16, false}},
 		{"pool.wasm", "", true, "Warm WASM guests kept ready.", count{func(c *Config) *int { return &c.Pool.WASM }, 0, 16, false}},
-		{"permissions.profile", "", false, "Who is asked before an agent's code runs through MCP. auto-approve: nobody, and every result says so. ask-always and custom: a person; this version cannot ask yet, so agents are not offered the tool that runs code.", choice[Profile]{
+		{"permissions.profile", "", false, "Who is asked before an agent's code runs through MCP. auto-approve: nobody, and every result says so. ask-always and custom: a person; this version cannot ask yet, so agents are not offered the tool that runs code. A program with an agent's credential (agent.sock, agent.token) runs contained code through HTTP without a person being asked, whatever this says.", choice[Profile]{
 			at: func(c *Config) *Profile { return &c.Permissions.Profile }, words: []Profile{AutoApprove, AskAlways, Custom},
 		}},
 		{"permissions.consent_timeout", "", true, "How long a question waits for a person before it counts as declined.", duration{
