@@ -65,7 +65,7 @@ func (s *surface) registerArchive(a huma.API) {
 		if err != nil {
 			return nil, err
 		}
-		return answered(s.brigOf(ctx).WriteArchive(ctx, in.Session, in.Prefix, api.ArchiveFormat(in.Format), &told{r: content}))
+		return answered(s.brigOf(ctx).WriteArchive(ctx, in.Session, in.Prefix, api.ArchiveFormat(in.Format), &told{content, in.r.ContentLength}))
 	})
 	add(a, huma.Operation{
 		OperationID: "export-session", Method: http.MethodGet, Path: "/v1/sessions/{session}/export", Tags: tags,

@@ -117,7 +117,7 @@ func (s *surface) writeFile(ctx context.Context, in *inPutFile) (*outFile, error
 		return nil, err
 	}
 	o := api.WriteOptions{IfMatch: in.IfMatch, New: in.IfNoneMatch == "*", Bytes: max(in.r.ContentLength, 0)}
-	f, err := s.brigOf(ctx).WriteFile(ctx, in.Session, in.Path, &told{r: content}, o)
+	f, err := s.brigOf(ctx).WriteFile(ctx, in.Session, in.Path, &told{content, in.r.ContentLength}, o)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,13 @@ func (s *surface) writeFile(ctx context.Context, in *inPutFile) (*outFile, error
 
 // told makes problems of what can go wrong with the reading of a body, so that the
 // fault is the request's and not the workspace's.
-type told struct{ r io.Reader }
+type told struct {
+	r      io.Reader
+	length int64 // of the whole body; -1: not known
+}
+
+// Size is the length that the sender announced; -1: none.
+func (t *told) Size() int64 { return t.length }
 
 func (t *told) Read(b []byte) (int, error) {
 	n, err := t.r.Read(b)

@@ -83,6 +83,7 @@ type Service struct {
 	tokens   map[string][32]byte      // by session
 	holds    map[string]chan struct{} // by session: closed when its token counts no more
 	selftest *selftestRun             // under way, or the latest of this process
+	spools   spools
 	problems []string
 	latest   seen // resolution
 

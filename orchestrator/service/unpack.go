@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 	"sync"
@@ -36,7 +35,7 @@ func (v *view) WriteArchive(ctx context.Context, session, prefix string, f api.A
 	} else if prefix, err = workspace.Clean(prefix); err != nil {
 		return api.ArchiveResult{}, fileProblem(err)
 	}
-	u := &unpacking{w: w, bulk: w.Bulk(), prefix: prefix, most: 2 * w.Limits().Bytes, left: w.Limits().Bytes, small: newSmall()}
+	u := &unpacking{v: v, w: w, length: lengthOf(content), bulk: w.Bulk(), prefix: prefix, most: 2 * w.Limits().Bytes, left: w.Limits().Bytes, small: newSmall()}
 	u.result.Skipped = []api.ArchiveSkipped{}
 	defer u.bulk.Close()
 	switch content = while(ctx, content); f {
@@ -64,7 +63,9 @@ func (v *view) WriteArchive(ctx context.Context, session, prefix string, f api.A
 
 // unpacking is one upload of many files.
 type unpacking struct {
+	v       *view
 	w       *workspace.Workspace
+	length  int64 // of the archive; -1: not known
 	bulk    *workspace.Bulk
 	prefix  string
 	most    int64 // bytes that the archive may have, what is skipped in it included
@@ -351,23 +352,11 @@ func (m member) Read(b []byte) (int, error) {
 
 // zip needs the archive whole, because its directory is at the end.
 func (u *unpacking) zip(content io.Reader) error {
-	file, err := os.CreateTemp("", "brig-upload-")
+	file, size, err := u.spool(content)
 	if err != nil {
-		return retry(api.NewProblem(api.CodeStorage, "the archive cannot be put aside while it is read", "df -h"), 5)
+		return err
 	}
-	defer func() {
-		_ = file.Close()           // nothing of it is needed any more
-		_ = os.Remove(file.Name()) // where it was not possible before
-	}()
-	_ = os.Remove(file.Name()) // so that it goes with this process, whatever ends it
-	size, err := io.Copy(file, &stream{r: content, left: u.most})
-	if err != nil {
-		var path *fs.PathError
-		if errors.As(err, &path) {
-			return api.NewProblem(api.CodeQuota, "the disk has no room to put the archive aside while it is read", "send a tar, which needs none")
-		}
-		return u.damaged(err, "zip")
-	}
+	defer file.discard()
 	z, err := zip.NewReader(file, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return u.damaged(err, "zip")

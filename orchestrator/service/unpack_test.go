@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"brig/orchestrator/api"
@@ -100,3 +101,93 @@ func TestMembersAreCountedTogether(t *testing.T) {
 		}
 	}
 }
+
+// announced is a body that says how long it is.
+type announced struct {
+	io.Reader
+	size int64
+}
+
+func (a announced) Size() int64 { return a.size }
+
+// reading calls begin when it is read, and then waits for what comes.
+type reading struct {
+	begin func()
+	io.Reader
+}
+
+func (r reading) Read(b []byte) (int, error) {
+	r.begin()
+	return r.Reader.Read(b)
+}
+
+// A zip is put aside within what the workspace has room for, beside it, and few at once.
+func TestZipsArePutAside(t *testing.T) {
+	r := newRig(t)
+	limits := &api.LimitsRequest{WorkspaceBytes: 1 << 20, FileBytes: 1 << 20}
+	put := func(b api.Brig, session string, content io.Reader) api.Code {
+		_, err := b.WriteArchive(t.Context(), session, "", api.Zip, content)
+		var p *api.Problem
+		if !errors.As(err, &p) {
+			t.Errorf("%v", err)
+			return ""
+		}
+		return p.Code
+	}
+	open := func(b api.Brig) string {
+		x, _, err := b.OpenSession(t.Context(), api.SessionRequest{Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.ID
+	}
+	agent := r.agent("agent")
+	session := open(agent)
+	read := false
+	if code := put(agent, session, announced{reading{func() { read = true }, strings.NewReader("x")}, 2 << 20}); code != api.CodeQuota || read {
+		t.Errorf("announced too large: %s, read: %v", code, read)
+	}
+	if code := put(agent, session, io.LimitReader(endless{}, 1<<30)); code != api.CodeQuota {
+		t.Errorf("too large, not announced: %s", code)
+	}
+	var ends []*io.PipeWriter
+	var done sync.WaitGroup
+	hold := func(b api.Brig, session string) {
+		from, to := io.Pipe()
+		ends = append(ends, to)
+		begun := make(chan struct{})
+		var once sync.Once
+		done.Go(func() {
+			if code := put(b, session, reading{func() { once.Do(func() { close(begun) }) }, from}); code != api.CodeMalformed {
+				t.Errorf("held: %s", code)
+			}
+		})
+		<-begun
+	}
+	full := func(what string, b api.Brig, session string) {
+		if code := put(b, session, strings.NewReader("x")); code != api.CodeTooMany {
+			t.Errorf("%s: %s", what, code)
+		}
+	}
+	hold(agent, session)
+	hold(agent, session)
+	full("a third of a credential", agent, session)
+	other := r.agent("other")
+	its := open(other)
+	hold(other, its)
+	hold(other, its)
+	third := r.agent("third")
+	full("a fifth of agents", third, open(third))
+	hold(r.operator(), session) // has some of its own
+	for _, to := range ends {
+		_ = to.Close()
+	}
+	done.Wait()
+	if code := put(third, open(third), strings.NewReader("x")); code != api.CodeMalformed {
+		t.Errorf("afterwards: %s", code)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }

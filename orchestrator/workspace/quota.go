@@ -76,6 +76,19 @@ func (w *Workspace) Room(n int64) error {
 	return m.would(n)
 }
 
+// Free is how many bytes could be put at this moment, in files of any size.
+func (w *Workspace) Free() (int64, error) {
+	m, err := w.meter("")
+	if err != nil {
+		return 0, err
+	}
+	defer m.refund()
+	l := &w.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(0, w.limits.Bytes-l.base-l.done-l.held), nil
+}
+
 func (m *meter) would(n int64) error {
 	m.w.ledger.mu.Lock()
 	defer m.w.ledger.mu.Unlock()
