@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -94,10 +93,7 @@ func tryLockDaemon(paths config.Paths) (*daemonLocks, error) {
 // boundOf is what a brig has written about where it listens, for people; it may be
 // of one that was killed.
 func boundOf(paths config.Paths) (b api.Bound) {
-	text, err := os.ReadFile(filepath.Join(paths.Runtime, api.EndpointFile))
-	if err != nil || json.Unmarshal(text, &b) != nil {
-		return api.Bound{}
-	}
+	b, _ = api.ReadBound(paths.Runtime)
 	return b
 }
 

@@ -61,8 +61,8 @@ const (
 // ErrNotRunning says that there is no way to a brig in a runtime directory.
 var ErrNotRunning = errors.New("no brig is running")
 
-// maxToken bounds a token file, in bytes.
-const maxToken = 4 << 10
+// maxSmall bounds a file of a runtime directory, in bytes.
+const maxSmall = 4 << 10
 
 // Find tells how to reach the brig whose runtime directory that is: its socket, and
 // where there is none the address and token that it wrote. It never guesses a port,
@@ -103,16 +103,12 @@ func listens(ctx context.Context, socket string) error {
 }
 
 func findAddress(runtime string, role Role) (Endpoint, error) {
-	text, err := readSmall(filepath.Join(runtime, EndpointFile))
+	b, err := ReadBound(runtime)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Endpoint{}, ErrNotRunning
 	}
-	var b Bound
-	if err == nil {
-		err = json.Unmarshal(text, &b)
-	}
 	if err != nil {
-		return Endpoint{}, fmt.Errorf("read where brig listens: %w", err)
+		return Endpoint{}, err
 	}
 	if b.Address == "" {
 		return Endpoint{}, ErrNotRunning
@@ -131,11 +127,33 @@ func findAddress(runtime string, role Role) (Endpoint, error) {
 	return Endpoint{Address: b.Address, Token: strings.TrimSpace(string(token))}, nil
 }
 
+// readSmall reads a file of a runtime directory. Something else of its name, such as
+// a pipe, is not waited for.
 func readSmall(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|nonBlock, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxToken))
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSmall {
+		return nil, fmt.Errorf("%s is no file that brig writes", name)
+	}
+	return io.ReadAll(io.LimitReader(f, maxSmall))
+}
+
+// ReadBound reads what the brig with that runtime directory listens on. It may be the
+// trace of one that was killed.
+func ReadBound(runtime string) (b Bound, err error) {
+	text, err := readSmall(filepath.Join(runtime, EndpointFile))
+	if err == nil {
+		err = json.Unmarshal(text, &b)
+	}
+	if err != nil {
+		return Bound{}, fmt.Errorf("read where brig listens: %w", err)
+	}
+	return b, nil
 }

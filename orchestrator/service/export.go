@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"brig/orchestrator/api"
 	"brig/orchestrator/store"
@@ -109,19 +110,30 @@ func remarks(r api.Run) []string {
 	return out
 }
 
-// line is text that takes one line and has no control characters in it, shortened.
+// line is text that takes one line, shortened. Control characters are blanks, and
+// what shows nothing itself but changes how the rest looks, such as what turns the
+// direction of writing, is escaped.
 func line(text string) string {
-	text = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || c == '\u0085' || c == '\u2028' || c == '\u2029' {
-			return ' '
-		}
-		return c
-	}, text)
 	const most = 500
+	short := false
 	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "…"
+		text, short = string(runes[:most]), true
 	}
-	return text
+	var b strings.Builder
+	for _, c := range text {
+		switch {
+		case unicode.IsControl(c) || unicode.In(c, unicode.Zl, unicode.Zp):
+			b.WriteByte(' ')
+		case unicode.Is(unicode.Cf, c):
+			fmt.Fprintf(&b, "\\u%04x", c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	if short {
+		b.WriteString("…")
+	}
+	return b.String()
 }
 
 // script is Python source with the cells of an editor between the runs.
