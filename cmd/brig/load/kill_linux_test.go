@@ -24,7 +24,7 @@ func TestKill(t *testing.T) {
 	}
 	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
-			b := newBrig(t, backend, "BRIG_LIMITS_SESSIONS=64", "BRIG_RECORDS_RUNS=100000", "BRIG_LIMITS_IDLE=2h")
+			b := newBrig(t, backend, "BRIG_LIMITS_SESSIONS=96", "BRIG_RECORDS_RUNS=100000", "BRIG_LIMITS_IDLE=2h")
 			whole := newLedger()
 			for round := range kills + 1 {
 				b.up()

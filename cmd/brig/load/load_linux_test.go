@@ -25,7 +25,7 @@ func TestLoad(t *testing.T) {
 			if backend == "docker" && !long() {
 				clients, sessions = 8, 3
 			}
-			b := newBrig(t, backend, "BRIG_LIMITS_SESSIONS=64", "BRIG_POOL_HOST=2", "BRIG_POOL_DOCKER=2")
+			b := newBrig(t, backend, "BRIG_LIMITS_SESSIONS=96", "BRIG_POOL_HOST=2", "BRIG_POOL_DOCKER=2")
 			b.up()
 			met := newTally()
 			ctx, stop := context.WithCancel(context.Background())
