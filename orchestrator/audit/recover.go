@@ -108,6 +108,11 @@ func (l *Log) recover(ctx context.Context) (problems []string, err error) {
 		return nil, err
 	}
 	l.head = head
+	if head.Number == 0 { // from before the first line on, so that it shows when it is removed
+		if err := l.saveHead(head); err != nil {
+			return nil, err
+		}
+	}
 	if len(t.torn) > 0 {
 		d, err := l.setAside(last, t)
 		if err != nil {

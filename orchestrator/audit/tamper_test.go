@@ -313,3 +313,13 @@ func TestNotedHead(t *testing.T) {
 		}
 	}
 }
+
+// A head that was removed shows without any other anchor, with a last line cut or not.
+func TestMissingHeadShows(t *testing.T) {
+	dir, _, _ := written(t)
+	must(t, os.Remove(filepath.Join(dir, headFile)))
+	got := verdict(t, dir)
+	if got.Holds() || !strings.Contains(got.Breaks[0].Reason, "head beside it is missing") {
+		t.Errorf("%+v", got)
+	}
+}

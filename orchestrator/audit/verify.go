@@ -73,6 +73,8 @@ func Verify(ctx context.Context, dir string, anchors ...Anchor) (Verdict, error)
 	if known {
 		anchors = append(anchors, Anchor{"the file " + headFile + " beside it", head})
 	}
+	_, err = os.Lstat(filepath.Join(dir, headFile))
+	v.known = err == nil
 	for _, a := range anchors {
 		v.Anchors = append(v.Anchors, fmt.Sprintf("%s: %s", a.Name, a.Head))
 	}
@@ -103,6 +105,7 @@ type verifier struct {
 	start   Head          // that the first line says it follows
 	removed map[Head]bool // last lines of segments that the log says were removed
 	wanted  []Anchor
+	known   bool // the file with the head is there
 }
 
 // look takes the sizes of the segments while nobody writes, where it can.
@@ -194,6 +197,9 @@ func (v *verifier) own(line []byte) (LogData, bool) {
 func (v *verifier) ends() {
 	if v.Lines > 0 && v.start.Number > 0 && !v.removed[v.start] {
 		v.add(Break{Reason: span(1, v.start.Number) + " missing, and nothing says that it was removed by age"})
+	}
+	if v.Lines > 0 && !v.known {
+		v.add(Break{Reason: "the file " + headFile + " beside it is missing, which was there before the first line: what is missing at the end cannot be told by it"})
 	}
 	for _, a := range v.wanted {
 		if a.Head.Number > v.Head.Number {
