@@ -11,14 +11,14 @@ import (
 	"brig/orchestrator/api"
 )
 
-// nobody is a brig that is not asked: what is tested lies in front of it.
-type nobody struct{ api.Brig }
+// unasked is a brig that is not asked: what is tested lies in front of it.
+type unasked struct{ api.Brig }
 
-func (nobody) Status(context.Context) (api.Status, error) {
+func (unasked) Status(context.Context) (api.Status, error) {
 	return api.Status{}, api.NewProblem(api.CodeInternal, "nobody is there", "")
 }
 
-func (nobody) Watch(ctx context.Context, _ uint64, _ func(api.Event) error) error {
+func (unasked) Watch(ctx context.Context, _ uint64, _ func(api.Event) error) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -45,7 +45,7 @@ func TestServeGoesOn(t *testing.T) {
 		{"too long", `"` + strings.Repeat("x", maxBody) + `"`, invalidRequest, "null"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := New(Options{Brig: nobody{}, Version: "1"})
+			s, err := New(Options{Brig: unasked{}, Version: "1"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,8 @@ func TestServeGoesOn(t *testing.T) {
 			ask := func(line string) (m struct {
 				ID    json.RawMessage
 				Error *struct{ Code int }
-			}) {
+			},
+			) {
 				t.Helper()
 				go func() { _, _ = io.WriteString(send, line+"\n") }()
 				if !answers.Scan() {
