@@ -60,7 +60,8 @@ func (p *program) auditVerify(ctx context.Context, head string, asJSON bool) err
 		return usage("brig audit verify", "%q: %s", head, err)
 	}
 	unread := ""
-	if kept, err := store.LookAuditHead(ctx, paths.State); err != nil {
+	kept, err := store.LookAuditHead(ctx, paths.State)
+	if err != nil {
 		unread = "the head in the session store could not be read: " + err.Error()
 	} else if err := add("the session store", kept); err != nil {
 		unread = "the head in the session store is damaged"
@@ -78,6 +79,9 @@ func (p *program) auditVerify(ctx context.Context, head string, asJSON bool) err
 		}
 	} else {
 		p.printChain(v)
+		if unread == "" && kept == "" && v.Lines > 0 {
+			fmt.Fprintln(p.tui.stdout, "not held against the session store, which knows no head: only brig up keeps one there")
+		}
 	}
 	if !v.Holds() {
 		return ended(exitFound)
