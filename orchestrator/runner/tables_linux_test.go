@@ -160,9 +160,30 @@ func wantUnreadable(t *testing.T, r *rig) {
 	}
 }
 
+// withoutPandas is the same interpreter where it cannot find the library.
+func withoutPandas(t *testing.T, p interpreter) interpreter {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	run := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, p.path, append([]string{"-I"}, args...)...)
+		cmd.Env = p.env
+		return cmd.CombinedOutput()
+	}
+	if _, err := run("-c", "import pandas"); err != nil {
+		return p
+	}
+	dir := filepath.Join(t.TempDir(), "bare")
+	if out, err := run("-m", "venv", "--without-pip", dir); err != nil {
+		t.Fatalf("make an environment without libraries: %v\n%s", err, out)
+	}
+	p.path = filepath.Join(dir, "bin", "python3")
+	return p
+}
+
 func TestTablesWithoutPandas(t *testing.T) {
 	each(t, func(t *testing.T, p interpreter) {
-		r := start(t, p)
+		r := start(t, withoutPandas(t, p))
 		if got := r.ok("print(len(tables), tables, 'df' in globals())").out; got != "0 no tables False\n" {
 			t.Errorf("%s", got)
 		}
@@ -214,6 +235,7 @@ func TestTablesWithPandas(t *testing.T) {
 // calls df itself stays its own.
 func TestActiveTable(t *testing.T) {
 	each(t, func(t *testing.T, p interpreter) {
+		p = withoutPandas(t, p)
 		one := wire.Table{Name: "one", Path: "one.csv", Format: "csv", Active: true, Version: 1}
 		fresh := func(active wire.Table) *rig {
 			r := start(t, p)
@@ -304,6 +326,7 @@ func TestActiveTable(t *testing.T) {
 // them all, and a file that was written again is read again.
 func TestTablesComeBack(t *testing.T) {
 	each(t, func(t *testing.T, p interpreter) {
+		p = withoutPandas(t, p)
 		r := start(t, p)
 		r.upload("one.csv", "a\n1\n")
 		r.register(wire.Table{Name: "one", Path: "one.csv", Format: "csv", Active: true, Version: 1})
@@ -353,6 +376,7 @@ func TestTablesComeBack(t *testing.T) {
 // TestTablesRefused: what is no list of datasets is refused, and the list before stays.
 func TestTablesRefused(t *testing.T) {
 	each(t, func(t *testing.T, p interpreter) {
+		p = withoutPandas(t, p)
 		r := start(t, p)
 		r.upload("one.csv", "a\n1\n")
 		r.register(wire.Table{Name: "one", Path: "one.csv", Format: "csv"})

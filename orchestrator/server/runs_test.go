@@ -221,7 +221,7 @@ func TestEndingBrigTellsOfARun(t *testing.T) {
 		t.Fatalf("the stream ended with %s: %s", last.Kind, last.Data)
 	}
 	run := decodeInto[api.Run](t, string(last.Data))
-	if run.Cause != "cancelled" || run.Variables != "kept" || !strings.Contains(run.Detail, "keeps the session") {
+	if run.Cause != "backend-lost" || run.Variables != "kept" || !strings.Contains(run.Detail, "keeps the session") {
 		t.Errorf("cause %q, variables %q, %q", run.Cause, run.Variables, run.Detail)
 	}
 	if err := <-closed; err != nil {

@@ -32,8 +32,8 @@ func keepCases() []testCase {
 // lease is one that no case outlasts.
 const lease = time.Minute
 
-// caseNoLease: a backend that cannot keep an instance says so, and one that can
-// keeps only what it is asked to keep.
+// caseNoLease: a backend that cannot keep an instance refuses a lease or makes one
+// that ends with it, and one that can keeps only what it is asked to keep.
 func caseNoLease(t *testing.T, s *suite) {
 	if _, ok := s.backend.(sandbox.Adopter); ok {
 		if _, ok := s.any(t).Instance.(sandbox.Keepable); ok {
@@ -46,9 +46,13 @@ func caseNoLease(t *testing.T, s *suite) {
 	}
 	base := s.f.Base
 	base.Lease = lease
-	if p, err := s.backend.Prepare(limited(t), base, s.workspace(t)); err == nil {
-		t.Error("prepared with a lease that the backend cannot honour")
-		_ = p.Close(limited(t)) // the test has failed
+	workspace := s.workspace(t)
+	p, err := s.backend.Prepare(limited(t), base, workspace)
+	if err != nil {
+		return
+	}
+	if _, ok := s.bound(t, p, workspace, sandbox.Claim{}).Instance.(sandbox.Keepable); ok {
+		t.Error("an instance can be kept by a backend that cannot adopt it")
 	}
 }
 
