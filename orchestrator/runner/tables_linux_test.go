@@ -173,7 +173,13 @@ func withoutPandas(t *testing.T, p interpreter) interpreter {
 	if _, err := run("-c", "import pandas"); err != nil {
 		return p
 	}
-	dir := filepath.Join(t.TempDir(), "bare")
+	dir, err := os.MkdirTemp(shared.dir, "bare-") // which every user may read
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if out, err := run("-m", "venv", "--without-pip", dir); err != nil {
 		t.Fatalf("make an environment without libraries: %v\n%s", err, out)
 	}
