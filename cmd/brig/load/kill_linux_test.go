@@ -18,7 +18,7 @@ import (
 // TestKill: a brig that is killed at any moment under load has lost nothing that it had
 // acknowledged, and leaves nothing behind that the next one does not find.
 func TestKill(t *testing.T) {
-	clients, kills, backends := 8, 3, []string{"host"}
+	clients, kills, backends := 3, 1, []string{"host"} // the ledger is asked for at the pace that one credential has
 	if long() {
 		clients, kills, backends = 64, 20, []string{"host", "docker"}
 	}
@@ -88,7 +88,11 @@ func (b *brig) round(t *testing.T, round, clients int, l *ledger) {
 			}
 		})
 	}
-	time.Sleep(time.Duration(500+mathrand.IntN(2500)) * time.Millisecond)
+	at := 300 + mathrand.IntN(500)
+	if long() {
+		at = 500 + mathrand.IntN(2500)
+	}
+	time.Sleep(time.Duration(at) * time.Millisecond)
 	killed.Store(true)
 	_ = b.cmd.Process.Kill()
 	<-b.ended
