@@ -40,8 +40,8 @@ func startStaying(t *testing.T, home string) *staying {
 	})
 	for {
 		_, err := api.Find(t.Context(), filepath.Join(home, "run", "brig"), api.Operator)
-		if err == nil {
-			return b
+		if bound, told := api.ReadBound(filepath.Join(home, "run", "brig")); err == nil && told == nil && bound.PID == b.Process.Pid {
+			return b // it says which process it is after it listens
 		}
 		select {
 		case ended := <-b.gone:
