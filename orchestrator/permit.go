@@ -75,7 +75,11 @@ func (s *Session) permitted() *RefusedError {
 	case StateNew, StateStarting, StateLost, StateReplacing, StateClosing, StateClosed:
 		return nil
 	}
-	err := tolerate(s.o.inputs(question{want: s.spec.want, wish: w, trial: s.spec.trial}), b, s.o.base(b.posture.Backend, w))
+	in := s.o.inputs(question{want: s.spec.want, wish: w, trial: s.spec.trial})
+	if b.posture.Backend == sandbox.Host {
+		in.Verdicts = s.o.verdicts()
+	}
+	err := tolerate(in, b, s.o.base(b.posture.Backend, w))
 	if err != nil && err.Remedy == "" {
 		// The next instance is made as the settings ask, and without the variables.
 		err.Remedy = "brig session reset " + s.Name()

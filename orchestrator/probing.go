@@ -173,21 +173,28 @@ func (o *Orchestrator) source(ctx context.Context, key probeKey) (string, error)
 	return l.probe.Source, l.probe.Err
 }
 
-// inputs are what a resolution depends on, apart from what the backends answer.
+// inputs are what a resolution depends on, apart from what the backends answer and
+// the self-test saw.
 func (o *Orchestrator) inputs(q question) inputs {
 	set := o.now()
-	in := inputs{
+	return inputs{
 		Configured: set.backend, Requested: q.want, Fallback: set.fallback, Mode: o.base(sandbox.Host, q.wish).Mode, SwitchedOff: !set.codeExec,
 		Probes: map[sandbox.Kind]probe{}, Development: o.options.Development, Acknowledged: o.acknowledged(),
 		Image: strings.HasPrefix(o.base(sandbox.Docker, q.wish).Image, ownImage),
 		Trial: q.trial,
 	}
-	if o.options.Verdicts != nil {
-		if in.Verdicts = o.options.Verdicts(); in.Verdicts == nil {
-			in.Verdicts = map[sandbox.LayerID]Verdict{} // it has not run: that is for require to judge
-		}
+}
+
+// verdicts are those of the self-test, which only the host sandbox is held against.
+// Reading them may take asking the host what it would enforce now.
+func (o *Orchestrator) verdicts() map[sandbox.LayerID]Verdict {
+	if o.options.Verdicts == nil {
+		return nil
 	}
-	return in
+	if seen := o.options.Verdicts(); seen != nil {
+		return seen
+	}
+	return map[sandbox.LayerID]Verdict{} // it has not run: that is for require to judge
 }
 
 // resolve gathers what the pure resolve needs and no more: the backend to step
@@ -197,6 +204,7 @@ func (o *Orchestrator) inputs(q question) inputs {
 // it is handed out; see vouchedFor.
 func (o *Orchestrator) resolve(ctx context.Context, q question) (Resolution, error) {
 	base, in := q.wish, o.inputs(q)
+	in.Verdicts = o.verdicts()
 	rungs := ladder(in)
 	for i, kind := range rungs {
 		if err, known := q.failed[kind]; known {

@@ -120,7 +120,7 @@ func (f upload) pack(ctx context.Context, w *tar.Writer) error {
 		return err
 	}
 	// A file that grows meanwhile goes as long as it was; one that shrinks ends the upload.
-	n, err := io.Copy(w, io.LimitReader(whileReader{ctx, r}, info.Size()))
+	n, err := io.Copy(w, io.LimitReader(workspace.While(ctx, r), info.Size()))
 	if err == nil && n < info.Size() {
 		err = input("wait until it is complete", "%s became shorter while it was read", f.src)
 	}

@@ -10,6 +10,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"brig/orchestrator/workspace"
 )
 
 // upload is one file that goes into the workspace before the code runs.
@@ -174,7 +176,7 @@ func (f upload) put(ctx context.Context, w putter) error {
 		return explainFile(f.src, err, "")
 	}
 	defer r.Close()
-	if _, err := w.Put(f.name, whileReader{ctx, r}, f.mode); err != nil {
+	if _, err := w.Put(f.name, workspace.While(ctx, r), f.mode); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -184,19 +186,6 @@ func (f upload) put(ctx context.Context, w putter) error {
 		}
 	}
 	return nil
-}
-
-// whileReader reads until its context ends.
-type whileReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (w whileReader) Read(p []byte) (int, error) {
-	if w.ctx.Err() != nil {
-		return 0, context.Cause(w.ctx)
-	}
-	return w.r.Read(p)
 }
 
 // left says what a directory held that did not go in, and what a link led to, or nothing.

@@ -109,6 +109,7 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 		Backends: []sandbox.Backend{a.docker, a.host}, Config: s.Config, Paths: s.Paths, Owner: a.owner,
 		Acknowledged: func() bool { return orchestrator.Acknowledged(s.Paths) },
 	}
+	inForce := func() settings { return s }
 	if d := o.daemon; d != nil {
 		a.store, a.stored, err = store.Open(context.Background(), store.Options{Dir: s.Paths.State, Owner: a.owner.ID(), Process: a.owner.Token(), Retention: retentionOf(s.Config)})
 		if err != nil {
@@ -118,15 +119,14 @@ func (p *program) assemble(s settings, o assembleOptions) (a *assembly, err erro
 			return a, err
 		}
 		options.Store, options.Warm = a.store, true
-		options.Verdicts = func() map[sandbox.LayerID]sandbox.Verdict {
-			now := *d.settings.Load()
-			if now.Config.BaseFor(sandbox.Host).Mode != sandbox.ModeRequire {
-				return nil
-			}
-			return p.hostVerdicts(context.Background(), a, now)
+		inForce = func() settings { return *d.settings.Load() }
+	}
+	options.Verdicts = func() map[sandbox.LayerID]sandbox.Verdict {
+		now := inForce()
+		if now.Config.BaseFor(sandbox.Host).Mode != sandbox.ModeRequire {
+			return nil // nothing else is held against them
 		}
-	} else if s.Config.BaseFor(sandbox.Host).Mode == sandbox.ModeRequire {
-		options.Verdicts = func() map[sandbox.LayerID]sandbox.Verdict { return p.hostVerdicts(context.Background(), a, s) }
+		return p.hostVerdicts(context.Background(), a, now)
 	}
 	a.orchestrator, err = orchestrator.New(options)
 	return a, err

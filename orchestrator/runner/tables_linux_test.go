@@ -187,9 +187,14 @@ func withoutPandas(t *testing.T, p interpreter) interpreter {
 	return p
 }
 
+// eachWithoutPandas is each, with every interpreter as withoutPandas makes it.
+func eachWithoutPandas(t *testing.T, f func(t *testing.T, p interpreter)) {
+	each(t, func(t *testing.T, p interpreter) { f(t, withoutPandas(t, p)) })
+}
+
 func TestTablesWithoutPandas(t *testing.T) {
-	each(t, func(t *testing.T, p interpreter) {
-		r := start(t, withoutPandas(t, p))
+	eachWithoutPandas(t, func(t *testing.T, p interpreter) {
+		r := start(t, p)
 		if got := r.ok("print(len(tables), tables, 'df' in globals())").out; got != "0 no tables False\n" {
 			t.Errorf("%s", got)
 		}
@@ -240,8 +245,7 @@ func TestTablesWithPandas(t *testing.T) {
 // TestActiveTable: df is the active one wherever code asks for it, and what code
 // calls df itself stays its own.
 func TestActiveTable(t *testing.T) {
-	each(t, func(t *testing.T, p interpreter) {
-		p = withoutPandas(t, p)
+	eachWithoutPandas(t, func(t *testing.T, p interpreter) {
 		one := wire.Table{Name: "one", Path: "one.csv", Format: "csv", Active: true, Version: 1}
 		fresh := func(active wire.Table) *rig {
 			r := start(t, p)
@@ -331,8 +335,7 @@ func TestActiveTable(t *testing.T) {
 // TestTablesComeBack: an interpreter that has died, or whose names were reset, has
 // them all, and a file that was written again is read again.
 func TestTablesComeBack(t *testing.T) {
-	each(t, func(t *testing.T, p interpreter) {
-		p = withoutPandas(t, p)
+	eachWithoutPandas(t, func(t *testing.T, p interpreter) {
 		r := start(t, p)
 		r.upload("one.csv", "a\n1\n")
 		r.register(wire.Table{Name: "one", Path: "one.csv", Format: "csv", Active: true, Version: 1})
@@ -381,8 +384,7 @@ func TestTablesComeBack(t *testing.T) {
 
 // TestTablesRefused: what is no list of datasets is refused, and the list before stays.
 func TestTablesRefused(t *testing.T) {
-	each(t, func(t *testing.T, p interpreter) {
-		p = withoutPandas(t, p)
+	eachWithoutPandas(t, func(t *testing.T, p interpreter) {
 		r := start(t, p)
 		r.upload("one.csv", "a\n1\n")
 		r.register(wire.Table{Name: "one", Path: "one.csv", Format: "csv"})

@@ -97,7 +97,7 @@ func (v *view) WriteFile(ctx context.Context, session, path string, content io.R
 			return api.File{}, fileProblem(err)
 		}
 	}
-	written, err := w.PutIf(path, while(ctx, content), 0, allow)
+	written, err := w.PutIf(path, workspace.While(ctx, content), 0, allow)
 	if err != nil {
 		return api.File{}, fileProblem(err)
 	}
@@ -226,19 +226,4 @@ func sentence(err error) string {
 		return "the disk refuses: " + e.Err.Error()
 	}
 	return "the disk refuses"
-}
-
-// while reads until ctx ends.
-func while(ctx context.Context, r io.Reader) io.Reader { return whileReader{ctx, r} }
-
-type whileReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (w whileReader) Read(p []byte) (int, error) {
-	if w.ctx.Err() != nil {
-		return 0, context.Cause(w.ctx)
-	}
-	return w.r.Read(p)
 }

@@ -124,13 +124,17 @@ func (v *view) FindRun(ctx context.Context, id string, o api.FindOptions) (api.R
 	return r.now(), nil
 }
 
+// inMemory is a run under way, or one that ended lately; nil: it is in the store alone.
+func (s *Service) inMemory(id string) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs[id]
+}
+
 // findRun is a run that is in memory, or one that is recorded. CodeNotFound.
 func (v *view) findRun(ctx context.Context, id string) (*run, store.Run, error) {
 	for range 2 {
-		v.s.mu.Lock()
-		r := v.s.runs[id]
-		v.s.mu.Unlock()
-		if r != nil {
+		if r := v.s.inMemory(id); r != nil {
 			if !v.c.sees(r.session.id, r.session.creator) {
 				return nil, store.Run{}, notFound("run")
 			}
@@ -192,10 +196,7 @@ func (v *view) Runs(ctx context.Context, session string, p api.Page) (api.RunLis
 	}
 	out.Next = next
 	for _, row := range rows {
-		v.s.mu.Lock()
-		r := v.s.runs[row.ID]
-		v.s.mu.Unlock()
-		if r != nil {
+		if r := v.s.inMemory(row.ID); r != nil {
 			out.Runs = append(out.Runs, brief(r.now()))
 		} else {
 			out.Runs = append(out.Runs, brief(wholeOf(row)))

@@ -38,7 +38,7 @@ func (v *view) WriteArchive(ctx context.Context, session, prefix string, f api.A
 	u := &unpacking{v: v, w: w, length: lengthOf(content), bulk: w.Bulk(), prefix: prefix, most: 2 * w.Limits().Bytes, left: w.Limits().Bytes, small: newSmall()}
 	u.result.Skipped = []api.ArchiveSkipped{}
 	defer u.bulk.Close()
-	switch content = while(ctx, content); f {
+	switch content = workspace.While(ctx, content); f {
 	case api.Tar:
 		err = u.tar(content)
 	case api.TarGz:
